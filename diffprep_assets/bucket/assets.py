@@ -1,0 +1,67 @@
+"""bucket: opens each new or changed picture once."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from diffprep_assets.bucket.scan import BucketRules
+from diffprep_assets.bucket.worker import BucketSpec, bucket_task, finished_bucket
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.dataset_locks import together
+from diffprep_assets.partition_run import PartitionRun
+from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.recipe.stage_fields import bucket_fields
+from diffprep_assets.shard_events import Upstream, recorded
+from diffprep_assets.source_index.table import read_head
+from diffprep_assets.stage_inputs import missing_partitions, missing_whole_stage
+from diffprep_resources.compute.engines import Engines
+from diffprep_resources.progress.base import Progress
+
+
+def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
+    """The asset of the parts' samples."""
+    options = partitioned_stage(dataset.name, "bucket", reads=["download"], kind="parquet")
+
+    @dg.asset(**options)
+    def bucket(
+        context: dg.AssetExecutionContext,
+        engines: dg.ResourceParam[Engines],
+        progress: dg.ResourceParam[Progress],
+    ) -> Iterator[Any]:
+        """One row per sample of a part: size, digest, caption and bucket, or why it is left out."""
+        layout, log = dataset.layout, context.log.info
+        settings = bucket_fields(dataset.recipe)
+        with together(layout, "bucket", wait_minutes=wait_minutes, log=log):
+            head = read_head(layout.source_index)
+            if head is None:
+                raise missing_whole_stage(dataset, "source_index")
+            limits = head["limits"]
+            tasks = {
+                key: bucket_task(layout, key, settings=settings, limit=limits.get(key))
+                for key in context.partition_keys
+            }
+            missing = [key for key, task in tasks.items() if task is None]
+            if missing:
+                raise missing_partitions(dataset, "download", missing, unit="parts")
+            run = PartitionRun(
+                stage="bucket",
+                unit="parts",
+                tasks=[task for task in tasks.values() if task is not None],
+                finished=lambda task: finished_bucket(layout, task),
+                spec=BucketSpec(
+                    layout,
+                    dataset.source,
+                    BucketRules(dataset.recipe.image, dataset.recipe.captions),
+                    settings,
+                ),
+                recipe_hash=dataset.loaded.recipe_hash,
+            )
+            yield from recorded(
+                context,
+                run.results(engines.cpu, progress=progress, log=log),
+                upstreams=[Upstream(stage_key(dataset.name, "download"), partitioned=True)],
+                code_version=options["code_version"],
+            )
+
+    return bucket

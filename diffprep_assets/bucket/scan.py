@@ -1,0 +1,120 @@
+"""Opens every new or changed sample of a part once: its size, digest, captions and bucket."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, replace
+from itertools import groupby
+
+import xxhash
+
+from diffprep_assets.bucket.geometry import target_for
+from diffprep_assets.bucket.table import BucketRow
+from diffprep_assets.freshness import digest_of
+from diffprep_assets.recipe.schema import Captions, Image
+from diffprep_resources.captions.text import caption_texts
+from diffprep_resources.errors import SampleReject
+from diffprep_resources.pictures.decode import PictureLimits, probe
+from diffprep_resources.sources.base import FileStamp, Source, SourceSample
+
+KeptRows = Mapping[str, list[BucketRow]]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRules:
+    """What turns a picture and its captions into rows."""
+
+    image: Image
+    captions: Captions
+
+    @property
+    def limits(self) -> PictureLimits:
+        return PictureLimits(max_pixels=self.image.max_pixels, min_side=self.image.min_side)
+
+
+def scanned(
+    stamps: Iterable[FileStamp], *, source: Source, rules: BucketRules, known: KeptRows
+) -> Iterator[tuple[list[BucketRow], bool]]:
+    """The rows of each picture in source order, and whether its bytes were read.
+
+    `known` holds rows made by these very rules, by file; those of a file whose stamp is unchanged
+    are taken over. One picture is in memory at a time.
+    """
+
+    def unchanged(stamp: FileStamp) -> bool:
+        rows = known.get(stamp.path)
+        return bool(rows) and rows[0].stamp == stamp_digest(stamp)
+
+    for is_known, run in groupby(stamps, key=unchanged):
+        run = list(run)
+        if is_known:
+            for stamp in run:
+                for _, rows in groupby(known[stamp.path], key=lambda row: row.group):
+                    yield list(rows), False
+            continue
+        digests = {stamp.path: stamp_digest(stamp) for stamp in run}
+        for sample in source.samples(run):
+            yield rows_of(sample, rules=rules, stamp=digests[sample.location.path]), True
+
+
+def stamp_digest(stamp: FileStamp) -> str:
+    """Changes when a source file or its caption file changes on disk."""
+    return digest_of(list(astuple(stamp)))[:16]
+
+
+def rows_of(sample: SourceSample, *, rules: BucketRules, stamp: str) -> list[BucketRow]:
+    """One row per caption taken of a picture, or a single row that rejects it."""
+    blank = BucketRow(
+        source_key=sample.source_key,
+        group=sample.source_key,
+        path=sample.location.path,
+        offset=sample.location.offset,
+        length=sample.location.length,
+        row=sample.location.row,
+        stamp=stamp,
+    )
+    try:
+        pictured = _with_picture(blank, sample, rules)
+        captions = caption_texts(
+            sample.caption,
+            choose=rules.captions.choose,
+            lines=rules.captions.lines,
+            allow_empty=rules.captions.allow_empty,
+            seed_key=sample.source_key,
+        )
+    except SampleReject as reject:
+        return [
+            replace(blank, code=reject.code, message=reject.message, transient=reject.transient)
+        ]
+    pictured = replace(pictured, notes=(*pictured.notes, *captions.notes))
+    if len(captions.texts) == 1:
+        return [_with_caption(pictured, captions.texts[0])]
+    return [
+        replace(_with_caption(pictured, text), source_key=f"{sample.source_key}::c{number}")
+        for number, text in enumerate(captions.texts)
+    ]
+
+
+def _with_picture(row: BucketRow, sample: SourceSample, rules: BucketRules) -> BucketRow:
+    if sample.reject is not None:
+        raise sample.reject
+    if sample.image is None:
+        raise SampleReject("no_image", "the sample has no picture")
+    info = probe(sample.image, limits=rules.limits)
+    target = target_for(info.width, info.height, image=rules.image)
+    return replace(
+        row,
+        image_digest=xxhash.xxh3_128_hexdigest(sample.image),
+        original_width=info.width,
+        original_height=info.height,
+        tier=target.tier,
+        width=target.width,
+        height=target.height,
+        crop_left=target.crop_left,
+        crop_top=target.crop_top,
+        crop_width=target.crop_width,
+        crop_height=target.crop_height,
+        notes=info.notes,
+    )
+
+
+def _with_caption(row: BucketRow, text: str) -> BucketRow:
+    return replace(row, caption=text, caption_digest=xxhash.xxh3_128_hexdigest(text.encode()))

@@ -1,0 +1,142 @@
+"""Writes the bucket table of one part."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from diffprep_assets.bucket.scan import BucketRules, scanned
+from diffprep_assets.bucket.table import BucketRow, bucket_table, read_metadata, read_rows
+from diffprep_assets.download.table import read_fingerprint, read_stamps
+from diffprep_assets.freshness import fingerprint
+from diffprep_assets.layout import Layout
+from diffprep_assets.partition_worker import (
+    PartitionResult,
+    PartitionTask,
+    PartitionWorker,
+    reused_counts,
+)
+from diffprep_resources.compute.base import Report
+from diffprep_resources.errors import StageInputError
+from diffprep_resources.progress.base import SampleCounts
+from diffprep_resources.sources.base import Source
+
+STAGE = "bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTask(PartitionTask):
+    """A part to look through; `limit` is the number of pictures to take of it, None for all."""
+
+    download_fingerprint: str
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSpec:
+    """All that a process needs to look through a part. `settings` is what is fingerprinted."""
+
+    layout: Layout
+    source: Source
+    rules: BucketRules
+    settings: dict[str, Any]
+
+    def build(self) -> "BucketWorker":
+        return BucketWorker(self)
+
+
+class BucketWorker(PartitionWorker):
+    """Opens pictures; needs no device."""
+
+    def __init__(self, spec: BucketSpec) -> None:
+        self.spec = spec
+
+    def lock(self, task: PartitionTask) -> Path:
+        return self.spec.layout.partition_lock(STAGE, task.key)
+
+    def finished(self, task: PartitionTask) -> PartitionResult | None:
+        return finished_bucket(self.spec.layout, task)
+
+    def make(self, task: PartitionTask, report: Report) -> PartitionResult:
+        if not isinstance(task, BucketTask):
+            raise TypeError(f"bucket needs a BucketTask, got {type(task).__name__}")
+        layout = self.spec.layout
+        if read_fingerprint(layout.download(task.key)) != task.download_fingerprint:
+            raise StageInputError(f"part {task.key}: download is missing; run it first")
+        metadata = {
+            "fingerprint": task.fingerprint,
+            "settings": self.spec.settings,
+            "limit": task.limit,
+        }
+        read = total = 0
+        rejects: Counter[str] = Counter()
+        with bucket_table(layout.bucket(task.key), metadata=metadata) as table:
+            for rows, was_read in self._limited(task):
+                table.add(rows)
+                read += len(rows) if was_read else 0
+                total += len(rows)
+                rejects.update(row.code for row in rows if row.code is not None)
+                report(len(rows))
+        kept = total - sum(rejects.values())
+        counts = SampleCounts(total, kept, encoded=read, reused=total - read, rejects=rejects)
+        size = layout.bucket(task.key).stat().st_size
+        return PartitionResult(task.fingerprint, counts, size)
+
+    def _limited(self, task: BucketTask) -> Iterator[tuple[Sequence[BucketRow], bool]]:
+        """Rows of each picture, up to the limit."""
+        pictures = scanned(
+            read_stamps(self.spec.layout.download(task.key)),
+            source=self.spec.source,
+            rules=self.spec.rules,
+            known=self._known(task),
+        )
+        for number, picture in enumerate(pictures):
+            if task.limit is not None and number >= task.limit:
+                return
+            yield picture
+
+    def _known(self, task: BucketTask) -> dict[str, list[BucketRow]]:
+        """Rows of the old table by file, when the same rules made them."""
+        path = self.spec.layout.bucket(task.key)
+        metadata = read_metadata(path)
+        now = {"settings": self.spec.settings, "limit": task.limit}
+        if metadata is None or {name: metadata[name] for name in now} != now:
+            return {}
+        return {
+            file: list(rows) for file, rows in groupby(read_rows(path), key=lambda row: row.path)
+        }
+
+
+def bucket_task(
+    layout: Layout, key: str, *, settings: dict[str, Any], limit: int | None
+) -> BucketTask | None:
+    """The part to look through; None when its `download` is missing."""
+    stamped = read_fingerprint(layout.download(key))
+    if stamped is None:
+        return None
+    inputs = {"download": stamped, "limit": None if limit is None else str(limit)}
+    with pq.ParquetFile(layout.download(key)) as file:
+        num_files = file.metadata.num_rows
+    return BucketTask(
+        key=key,
+        num_samples=num_files,
+        fingerprint=fingerprint(STAGE, settings=settings, inputs=inputs),
+        download_fingerprint=stamped,
+        limit=limit,
+    )
+
+
+def finished_bucket(layout: Layout, task: PartitionTask) -> PartitionResult | None:
+    """The result on disk, when the part's table carries the task's fingerprint."""
+    path = layout.bucket(task.key)
+    metadata = read_metadata(path)
+    if metadata is None or metadata["fingerprint"] != task.fingerprint:
+        return None
+    codes = pq.read_table(path, columns=["code"]).column("code")
+    rejected = [code for code in codes.to_pylist() if code is not None]
+    counts = reused_counts(len(codes), rejected)
+    return PartitionResult(task.fingerprint, counts, path.stat().st_size)

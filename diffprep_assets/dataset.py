@@ -1,0 +1,161 @@
+"""One dataset: its recipe with everything that the stages derive from it."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from diffprep_assets.freshness import digest_of, fingerprint
+from diffprep_assets.layout import Layout
+from diffprep_assets.recipe.load import LoadedRecipe
+from diffprep_assets.recipe.schema import Recipe
+from diffprep_assets.recipe.stage_fields import (
+    generation_fields,
+    latents_fields,
+    plan_fields,
+    shard_sizes,
+    text_fields,
+)
+from diffprep_assets.shard_plan.plan import PlannedShard, PlanSettings
+from diffprep_resources.encoders.base import EncoderFamily, EncoderSettings, ModelIdentity
+from diffprep_resources.encoders.families import family_for
+from diffprep_resources.errors import SettingError
+from diffprep_resources.hub.models import ModelHub
+from diffprep_resources.sources.base import Source
+from diffprep_resources.sources.directory import DirectorySource
+from diffprep_resources.sources.fields import field_keys
+from diffprep_resources.sources.hub_layout import HubChoice
+from diffprep_resources.sources.huggingface import HuggingFaceSource
+from diffprep_resources.sources.webdataset import WebDatasetSource
+from diffprep_resources.storage.atomic import write_bytes
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A loaded recipe at work under a storage root. Cheap to make: models are looked at lazily."""
+
+    loaded: LoadedRecipe
+    storage_root: Path
+
+    @property
+    def name(self) -> str:
+        return self.loaded.name
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.loaded.recipe
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout(self.storage_root, self.name, self.loaded.output_dir)
+
+    @cached_property
+    def source(self) -> Source:
+        """The reader of the recipe's source."""
+        source = self.recipe.source
+        fields = self.recipe.data_format
+        keys = field_keys(
+            image_key=fields.image_key,
+            caption_key=fields.caption_key,
+            image_keys=fields.image_keys,
+            caption_keys=fields.caption_keys,
+        )
+        if source.type == "directory":
+            return DirectorySource(self.loaded.input_dir or "", keys=keys)
+        if source.type == "webdataset":
+            return WebDatasetSource(self.loaded.input_path or "", keys=keys)
+        return HuggingFaceSource(
+            self.loaded.hf_dataset or "",
+            choice=HubChoice(source.hf_split, source.hf_name, source.hf_data_files),
+            keys=keys,
+        )
+
+    @cached_property
+    def encoders(self) -> EncoderFamily:
+        """The recipe's encoders, found and checked but not loaded. Raises ModelError."""
+        model = self.recipe.model
+        settings = EncoderSettings(
+            model_path=self.loaded.model_reference("model_path") or "",
+            vae_path=self.loaded.model_reference("vae_path"),
+            t5_path=self.loaded.model_reference("t5_path"),
+            clip_path=self.loaded.model_reference("clip_path"),
+            precision=model.precision,
+            t5_max_length=model.t5_max_length,
+            vae_latent_mode=model.vae_latent_mode,
+            seed=model.seed,
+        )
+        hub = ModelHub(digest_cache=self.layout.model_digests, token_file=self.loaded.hf_token_file)
+        return family_for(settings, hub=hub)
+
+    @cached_property
+    def identities(self) -> dict[str, ModelIdentity]:
+        """Which weights each encoder has, by role."""
+        return {role: identity for role, identity in self.encoders.identities().items()}
+
+    @cached_property
+    def latents_settings(self) -> dict[str, Any]:
+        return latents_fields(self.recipe, self._models)
+
+    @cached_property
+    def text_settings(self) -> dict[str, Any]:
+        return text_fields(self.recipe, self._models)
+
+    @property
+    def plan_settings(self) -> PlanSettings:
+        shares = self.recipe.output.shares
+        return PlanSettings(
+            generation_key=digest_of(generation_fields(self.recipe)),
+            shard_size={int(tier): size for tier, size in shard_sizes(self.recipe).items()},
+            shuffle_seed=self.recipe.output.shuffle_seed,
+            shares={"train": shares.train, "val": shares.val, "test": shares.test},
+            split_seed=self.recipe.output.split_seed,
+        )
+
+    @property
+    def plan_fields(self) -> dict[str, Any]:
+        return plan_fields(self.recipe)
+
+    def latents_fingerprint(self, shard: PlannedShard) -> str:
+        inputs = {"pictures": shard.pictures_digest}
+        return fingerprint("encode_latents", settings=self.latents_settings, inputs=inputs)
+
+    def text_fingerprint(self, shard: PlannedShard) -> str:
+        inputs = {"captions": shard.captions_digest}
+        return fingerprint("encode_text", settings=self.text_settings, inputs=inputs)
+
+    def shard_fingerprint(self, shard: PlannedShard) -> str:
+        inputs = {
+            "encode_latents": self.latents_fingerprint(shard),
+            "encode_text": self.text_fingerprint(shard),
+            "shard_members": shard.members_digest,
+        }
+        return fingerprint("shard", settings={}, inputs=inputs)
+
+    @property
+    def empty_text_fingerprint(self) -> str:
+        """Fingerprint of the empty caption's encoding."""
+        return fingerprint("encode_text", settings=self.text_settings, inputs={"captions": ""})
+
+    def claim(self) -> None:
+        """Make the storage folder this recipe's. Raises SettingError when it is another's.
+
+        An output folder that was moved, so that the one on record is gone, stays the dataset's.
+        """
+        owner = {"recipe": self.name, "output_dir": str(self.layout.output_dir)}
+        if self.layout.owner.exists():
+            found = json.loads(self.layout.owner.read_text())
+            if found == owner:
+                return
+            if found["recipe"] != self.name or Path(found["output_dir"]).exists():
+                raise SettingError(
+                    f"{self.layout.folder} belongs to recipe {found['recipe']} with output_dir "
+                    f"{found['output_dir']}; this is recipe {self.name} with output_dir "
+                    f"{owner['output_dir']}. Give this dataset a recipe name of its own, or move "
+                    f"{found['output_dir']} to the new place"
+                )
+        write_bytes(self.layout.owner, json.dumps(owner, indent=2, sort_keys=True).encode())
+
+    @cached_property
+    def _models(self) -> dict[str, str]:
+        return {role: identity.fingerprint for role, identity in self.identities.items()}

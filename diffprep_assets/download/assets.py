@@ -1,0 +1,57 @@
+"""download: what each source file of a part is now; brings remote bytes in."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.dataset_locks import together
+from diffprep_assets.download.worker import DownloadSpec, download_task, finished_download
+from diffprep_assets.partition_run import PartitionRun
+from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.shard_events import Upstream, recorded
+from diffprep_assets.source_index.table import read_index
+from diffprep_assets.stage_inputs import missing_whole_stage
+from diffprep_resources.compute.engines import Engines
+from diffprep_resources.progress.base import Progress
+
+
+def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
+    """The asset of the parts' files."""
+    options = partitioned_stage(dataset.name, "download", reads=["source_index"], kind="parquet")
+
+    @dg.asset(**options)
+    def download(
+        context: dg.AssetExecutionContext,
+        engines: dg.ResourceParam[Engines],
+        progress: dg.ResourceParam[Progress],
+    ) -> Iterator[Any]:
+        """Size and times of each source file of a part; for a remote source its bytes too."""
+        layout, log = dataset.layout, context.log.info
+        with together(layout, "download", wait_minutes=wait_minutes, log=log):
+            index = read_index(layout.source_index)
+            if index is None:
+                raise missing_whole_stage(dataset, "source_index")
+            paths = index.paths()
+            run = PartitionRun(
+                stage="download",
+                unit="parts",
+                tasks=[
+                    download_task(
+                        key, paths.get(key, []), source=dataset.source, revision=index.revision
+                    )
+                    for key in context.partition_keys
+                ],
+                finished=lambda task: finished_download(layout, task),
+                spec=DownloadSpec(layout),
+                recipe_hash=dataset.loaded.recipe_hash,
+            )
+            yield from recorded(
+                context,
+                run.results(engines.cpu, progress=progress, log=log),
+                upstreams=[Upstream(stage_key(dataset.name, "source_index"), partitioned=False)],
+                code_version=options["code_version"],
+            )
+
+    return download

@@ -1,0 +1,89 @@
+"""encode_latents: each picture of a shard through the VAE."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.dataset_locks import together
+from diffprep_assets.encode_latents.worker import LatentsSpec
+from diffprep_assets.encoded_shard import finished_shard
+from diffprep_assets.partition_run import PartitionRun
+from diffprep_assets.partition_worker import PartitionTask
+from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.shard_events import Upstream, recorded
+from diffprep_assets.stage_inputs import planned
+from diffprep_resources.compute.engines import Engines
+from diffprep_resources.pictures.decode import PictureLimits
+from diffprep_resources.progress.base import Progress
+
+
+class EncodeConfig(dg.Config):
+    """Execution settings of one launch: they decide speed, never bytes of another size."""
+
+    device: str | None = Field(
+        None, description="cpu, cuda:0, ...; null takes the recipe's, then the project's"
+    )
+    batch_size: int | None = Field(
+        None, ge=1, le=4096, description="samples encoded at once; null takes the recipe's"
+    )
+
+
+def encode_latents_asset(
+    dataset: Dataset, *, wait_minutes: float, op_tags: dict[str, Any]
+) -> dg.AssetsDefinition:
+    """The asset of the shards' latents."""
+    options = partitioned_stage(
+        dataset.name, "encode_latents", reads=["shard_members"], kind="safetensors"
+    )
+
+    @dg.asset(**options, pool="gpu", op_tags=op_tags)
+    def encode_latents(
+        context: dg.AssetExecutionContext,
+        config: EncodeConfig,
+        engines: dg.ResourceParam[Engines],
+        progress: dg.ResourceParam[Progress],
+    ) -> Iterator[Any]:
+        """The VAE latents of a shard's pictures, one row per sample."""
+        layout, log, execution = dataset.layout, context.log.info, dataset.loaded.execution
+        image = dataset.recipe.image
+        with together(layout, "encode_latents", wait_minutes=wait_minutes, log=log):
+            run = PartitionRun(
+                stage="encode_latents",
+                unit="shards",
+                tasks=[
+                    PartitionTask(
+                        shard.shard, shard.num_samples, dataset.latents_fingerprint(shard)
+                    )
+                    for shard in planned(dataset, context.partition_keys)
+                ],
+                finished=lambda task: finished_shard(layout.latents(task.key), task),
+                spec=LatentsSpec(
+                    layout,
+                    dataset.source,
+                    dataset.encoders,
+                    dataset.latents_settings,
+                    image.background,
+                    PictureLimits(max_pixels=image.max_pixels, min_side=image.min_side),
+                    config.batch_size or execution.batch_size,
+                ),
+                recipe_hash=dataset.loaded.recipe_hash,
+            )
+            yield from recorded(
+                context,
+                run.results(
+                    lambda: engines.device(config.device or execution.device),
+                    progress=progress,
+                    log=log,
+                ),
+                upstreams=[
+                    Upstream(
+                        stage_key(dataset.name, "shard_members"), partitioned=True, observed=True
+                    )
+                ],
+                code_version=options["code_version"],
+            )
+
+    return encode_latents

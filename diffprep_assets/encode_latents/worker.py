@@ -1,0 +1,158 @@
+"""Encodes the pictures of one shard: bytes, upright pixels, crop, VAE, one row each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xxhash
+
+from diffprep_assets.encoded_shard import (
+    encoded_result,
+    finished_shard,
+    reject_rows,
+    sample_fingerprint,
+    shard_metadata,
+)
+from diffprep_assets.layout import Layout
+from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
+from diffprep_assets.shard_plan.members import Member, members_of_shard
+from diffprep_resources.compute.base import Report
+from diffprep_resources.compute.batches import BatchJob, encode_in_batches
+from diffprep_resources.encoders.base import EncoderFamily, LatentsEncoder
+from diffprep_resources.errors import SourceChangedError
+from diffprep_resources.pictures.decode import PictureLimits, load_upright
+from diffprep_resources.pictures.fit import Crop, fit
+from diffprep_resources.sources.base import Source
+from diffprep_resources.storage.row_file import RowFileWriter, row_file
+
+if TYPE_CHECKING:
+    import torch
+
+STAGE = "encode_latents"
+
+
+@dataclass(frozen=True, slots=True)
+class LatentsSpec:
+    """All that a process needs to encode pictures. `settings` is what the fingerprint covers."""
+
+    layout: Layout
+    source: Source
+    encoders: EncoderFamily
+    settings: dict[str, Any]
+    background: str
+    limits: PictureLimits
+    batch_size: int
+    load_threads: int = 1
+
+    def build(self) -> "LatentsWorker":
+        return LatentsWorker(self)
+
+
+class LatentsWorker(PartitionWorker):
+    """One VAE on one device."""
+
+    def __init__(self, spec: LatentsSpec) -> None:
+        self.spec = spec
+        self.encoder: LatentsEncoder | None = None
+
+    def setup(self, device: str) -> None:
+        self.encoder = self.spec.encoders.latents_encoder(device)
+
+    def lock(self, task: PartitionTask) -> Path:
+        return self.spec.layout.partition_lock(STAGE, task.key)
+
+    def finished(self, task: PartitionTask) -> PartitionResult | None:
+        return finished_shard(self.spec.layout.latents(task.key), task)
+
+    def make(self, task: PartitionTask, report: Report) -> PartitionResult:
+        if self.encoder is None:
+            raise RuntimeError("setup was not called")
+        spec, path = self.spec, self.spec.layout.latents(task.key)
+        members = members_of_shard(spec.layout, task.key)
+        fingerprints = [picture_fingerprint(member, spec.settings) for member in members]
+        bucket = members[0].planned.sample.bucket
+        with row_file(
+            path,
+            rows=self.encoder.row_layout(bucket.width, bucket.height),
+            num_rows=len(members),
+            metadata=shard_metadata(task, members, settings=spec.settings, fingerprints=fingerprints),
+        ) as rows:
+            result = encode_in_batches(
+                enumerate(members),
+                _PictureJob(spec, self.encoder, rows, shape=(bucket.height, bucket.width, 3)),
+                batch_size=spec.batch_size,
+                load_threads=spec.load_threads,
+                report=report,
+            )
+            rejected = [(members[row], reject) for (row, _), reject in result.rejects]
+            rows.close(rejects=reject_rows(STAGE, rejected))
+        return encoded_result(
+            path, task, encoded=result.encoded, rejects=[reject.code for _, reject in rejected],
+            facts={"batch_size": result.batch_size},
+        )
+
+    def close(self) -> None:
+        if self.encoder is not None:
+            self.encoder.close()
+            self.encoder = None
+
+
+def picture_fingerprint(member: Member, settings: dict[str, Any]) -> str:
+    """What decides one row of latents."""
+    sample = member.planned.sample
+    return sample_fingerprint(
+        STAGE,
+        settings=settings,
+        inputs=[member.planned.sample_id, sample.image_digest, sample.bucket.name, sample.crop],
+    )
+
+
+class _PictureJob(BatchJob[tuple[int, Member], np.ndarray]):
+    def __init__(
+        self,
+        spec: LatentsSpec,
+        encoder: LatentsEncoder,
+        rows: RowFileWriter,
+        *,
+        shape: tuple[int, int, int],
+    ) -> None:
+        self.spec = spec
+        self.encoder = encoder
+        self.rows = rows
+        self._blank = np.zeros(shape, np.uint8)
+
+    def load(self, item: tuple[int, Member]) -> np.ndarray:
+        """Pixels [H, W, 3], uint8, of the picture that `bucket` saw."""
+        _, member = item
+        sample = member.planned.sample
+        data = self.spec.source.read_image(member.location)
+        if xxhash.xxh3_128_hexdigest(data) != sample.image_digest:
+            raise SourceChangedError(
+                f"source changed since bucket: {sample.source_key}; run download and bucket again"
+            )
+        picture = load_upright(data, limits=self.spec.limits, background=self.spec.background)
+        return fit(
+            picture,
+            crop=Crop(*sample.crop),
+            width=sample.bucket.width,
+            height=sample.bucket.height,
+        )
+
+    def blank(self) -> np.ndarray:
+        return self._blank
+
+    def encode(
+        self,
+        items: Sequence[tuple[int, Member] | None],
+        batch: list[np.ndarray],
+        *,
+        float32: bool,
+    ) -> "dict[str, torch.Tensor]":
+        sample_ids = [item[1].planned.sample_id if item else 0 for item in items]
+        return self.encoder.encode(np.stack(batch), sample_ids=sample_ids, float32=float32)
+
+    def write(self, item: tuple[int, Member], row: "dict[str, torch.Tensor]") -> None:
+        for name, tensor in row.items():
+            self.rows.write_tensor(name, item[0], tensor)

@@ -1,0 +1,73 @@
+"""encode_text: each caption of a shard through T5 and CLIP."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.dataset_locks import together
+from diffprep_assets.encode_latents.assets import EncodeConfig
+from diffprep_assets.encode_text.worker import EmptyCaptionTask, TextSpec, empty_caption_is_fresh
+from diffprep_assets.encoded_shard import finished_shard
+from diffprep_assets.partition_run import PartitionRun
+from diffprep_assets.partition_worker import PartitionTask
+from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.shard_events import Upstream, recorded
+from diffprep_assets.stage_inputs import planned
+from diffprep_resources.compute.engines import Engines
+from diffprep_resources.progress.base import Progress
+
+
+def encode_text_asset(
+    dataset: Dataset, *, wait_minutes: float, op_tags: dict[str, Any]
+) -> dg.AssetsDefinition:
+    """The asset of the shards' text embeddings."""
+    options = partitioned_stage(
+        dataset.name, "encode_text", reads=["shard_members"], kind="safetensors"
+    )
+
+    @dg.asset(**options, pool="gpu", op_tags=op_tags)
+    def encode_text(
+        context: dg.AssetExecutionContext,
+        config: EncodeConfig,
+        engines: dg.ResourceParam[Engines],
+        progress: dg.ResourceParam[Progress],
+    ) -> Iterator[Any]:
+        """The T5 and CLIP embeddings of a shard's captions, one row per sample."""
+        layout, log, execution = dataset.layout, context.log.info, dataset.loaded.execution
+        with together(layout, "encode_text", wait_minutes=wait_minutes, log=log):
+            empty = dataset.empty_text_fingerprint
+            run = PartitionRun(
+                stage="encode_text",
+                unit="shards",
+                tasks=[
+                    PartitionTask(shard.shard, shard.num_samples, dataset.text_fingerprint(shard))
+                    for shard in planned(dataset, context.partition_keys)
+                ],
+                finished=lambda task: finished_shard(layout.text(task.key), task),
+                spec=TextSpec(
+                    layout,
+                    dataset.encoders,
+                    dataset.text_settings,
+                    config.batch_size or execution.batch_size,
+                ),
+                recipe_hash=dataset.loaded.recipe_hash,
+                extra=() if empty_caption_is_fresh(layout, empty) else (EmptyCaptionTask(empty),),
+            )
+            yield from recorded(
+                context,
+                run.results(
+                    lambda: engines.device(config.device or execution.device),
+                    progress=progress,
+                    log=log,
+                ),
+                upstreams=[
+                    Upstream(
+                        stage_key(dataset.name, "shard_members"), partitioned=True, observed=True
+                    )
+                ],
+                code_version=options["code_version"],
+            )
+
+    return encode_text

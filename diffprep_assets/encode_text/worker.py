@@ -1,0 +1,195 @@
+"""Encodes the captions of one shard; a caption that repeats within it is encoded once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diffprep_assets.encoded_shard import (
+    encoded_result,
+    finished_shard,
+    reject_rows,
+    sample_fingerprint,
+    shard_metadata,
+)
+from diffprep_assets.layout import Layout
+from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
+from diffprep_assets.shard_plan.members import Member, members_of_shard
+from diffprep_resources.compute.base import Report
+from diffprep_resources.compute.batches import BatchJob, encode_in_batches
+from diffprep_resources.encoders.base import EncoderFamily, TextEncoder
+from diffprep_resources.storage.row_file import RowFileWriter, read_header, row_file
+
+if TYPE_CHECKING:
+    import torch
+
+STAGE = "encode_text"
+
+
+@dataclass(frozen=True, slots=True)
+class TextSpec:
+    """All that a process needs to encode captions. `settings` is what the fingerprint covers."""
+
+    layout: Layout
+    encoders: EncoderFamily
+    settings: dict[str, Any]
+    batch_size: int
+
+    def build(self) -> "TextWorker":
+        return TextWorker(self)
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyCaptionTask:
+    """Encodes the empty caption, which trainers drop in for others. No partition of its own."""
+
+    fingerprint: str
+    key: str = "empty caption"
+    num_samples: int = 0
+
+
+class TextWorker(PartitionWorker):
+    """The text encoders on one device."""
+
+    def __init__(self, spec: TextSpec) -> None:
+        self.spec = spec
+        self.encoder: TextEncoder | None = None
+
+    def setup(self, device: str) -> None:
+        self.encoder = self.spec.encoders.text_encoder(device)
+
+    def lock(self, task: PartitionTask | EmptyCaptionTask) -> Path:
+        return self.spec.layout.partition_lock(STAGE, task.key.replace(" ", "_"))
+
+    def finished(self, task: PartitionTask | EmptyCaptionTask) -> PartitionResult | None:
+        if isinstance(task, EmptyCaptionTask):
+            return None
+        return finished_shard(self.spec.layout.text(task.key), task)
+
+    def make(self, task: PartitionTask | EmptyCaptionTask, report: Report) -> PartitionResult:
+        if self.encoder is None:
+            raise RuntimeError("setup was not called")
+        if isinstance(task, EmptyCaptionTask):
+            return self._empty(task, self.encoder)
+        return self._shard(task, self.encoder, report)
+
+    def close(self) -> None:
+        if self.encoder is not None:
+            self.encoder.close()
+            self.encoder = None
+
+    def _shard(
+        self, task: PartitionTask, encoder: TextEncoder, report: Report
+    ) -> PartitionResult:
+        spec, path = self.spec, self.spec.layout.text(task.key)
+        members = members_of_shard(spec.layout, task.key)
+        fingerprints = [caption_fingerprint(member, spec.settings) for member in members]
+        captions: dict[str, list[int]] = {}
+        for row, member in enumerate(members):
+            captions.setdefault(member.caption, []).append(row)
+        metadata = shard_metadata(task, members, settings=spec.settings, fingerprints=fingerprints)
+        metadata["tokens"] = _tokens(encoder, captions)
+        with row_file(
+            path, rows=encoder.row_layout(), num_rows=len(members), metadata=metadata
+        ) as rows:
+            result = encode_in_batches(
+                captions.items(),
+                _CaptionJob(encoder, rows),
+                batch_size=spec.batch_size,
+                load_threads=1,
+                report=report,
+            )
+            rejected = [
+                (members[row], reject) for (_, at), reject in result.rejects for row in at
+            ]
+            rows.close(rejects=reject_rows(STAGE, rejected))
+        codes = [reject.code for _, reject in rejected]
+        facts = {"batch_size": result.batch_size, "captions_encoded": result.encoded}
+        facts |= truncation_facts(metadata["tokens"])
+        report(len(members) - len(captions))
+        kept = len(members) - len(rejected)
+        return encoded_result(path, task, encoded=kept, rejects=codes, facts=facts)
+
+    def _empty(self, task: EmptyCaptionTask, encoder: TextEncoder) -> PartitionResult:
+        path = self.spec.layout.empty_encodings
+        metadata = {"fingerprint": task.fingerprint, "settings": self.spec.settings}
+        with row_file(path, rows=encoder.row_layout(), num_rows=1, metadata=metadata) as rows:
+            job = _CaptionJob(encoder, rows)
+            encode_in_batches(
+                [("", [0])],
+                job,
+                batch_size=self.spec.batch_size,
+                load_threads=1,
+                report=lambda _: None,
+            )
+            rows.close(rejects=[])
+        return encoded_result(
+            path, PartitionTask(task.key, 0, task.fingerprint), encoded=0, rejects=[], facts={}
+        )
+
+
+def empty_caption_is_fresh(layout: Layout, fingerprint: str) -> bool:
+    """Whether the empty caption's encoding is there and carries the fingerprint."""
+    header = read_header(layout.empty_encodings)
+    return header is not None and header.metadata["fingerprint"] == fingerprint
+
+
+def caption_fingerprint(member: Member, settings: dict[str, Any]) -> str:
+    """What decides one row of text embeddings."""
+    return sample_fingerprint(
+        STAGE, settings=settings, inputs=[member.planned.sample.caption_digest]
+    )
+
+
+def truncation_facts(tokens: dict[str, dict[str, int]]) -> dict[str, int]:
+    """Captions cut short by each encoder, and the longest one's tokens."""
+    return {
+        f"{encoder}_{name}": count
+        for encoder, counts in tokens.items()
+        for name, count in counts.items()
+    }
+
+
+def _tokens(encoder: TextEncoder, captions: dict[str, list[int]]) -> dict[str, dict[str, int]]:
+    """By encoder: samples whose caption is cut short, and the longest caption, in tokens."""
+    counts = encoder.token_counts(list(captions))
+    limits = encoder.token_limits
+    uses = [len(rows) for rows in captions.values()]
+    return {
+        role: {
+            "truncated": sum(
+                times for tokens, times in zip(counts[role], uses, strict=True)
+                if tokens > limits[role]
+            ),
+            "longest": max(counts[role], default=0),
+        }
+        for role in sorted(counts)
+    }
+
+
+class _CaptionJob(BatchJob[tuple[str, list[int]], str]):
+    """Items are captions with the rows that they fill."""
+
+    def __init__(self, encoder: TextEncoder, rows: RowFileWriter) -> None:
+        self.encoder = encoder
+        self.rows = rows
+
+    def load(self, item: tuple[str, list[int]]) -> str:
+        return item[0]
+
+    def blank(self) -> str:
+        return ""
+
+    def encode(
+        self,
+        items: Sequence[tuple[str, list[int]] | None],
+        batch: list[str],
+        *,
+        float32: bool,
+    ) -> "dict[str, torch.Tensor]":
+        return self.encoder.encode(batch, float32=float32)
+
+    def write(self, item: tuple[str, list[int]], row: "dict[str, torch.Tensor]") -> None:
+        for name, tensor in row.items():
+            for number in item[1]:
+                self.rows.write_tensor(name, number, tensor)

@@ -1,0 +1,50 @@
+"""energon_prepare: publishes the finished shards, with index and metadata, as one dataset."""
+
+import dagster as dg
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.dataset_locks import alone
+from diffprep_assets.energon_prepare.update import prepare
+from diffprep_assets.partitions import whole_stage
+from diffprep_resources.progress.base import Progress, SampleCounts
+
+
+def energon_prepare_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
+    """The asset of the output folder."""
+
+    @dg.asset(**whole_stage(dataset.name, "energon_prepare", reads=["shard"], kind="energon"))
+    def energon_prepare(
+        context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
+    ) -> dg.MaterializeResult:
+        """The published dataset: what a trainer reads."""
+        layout, log = dataset.layout, context.log.info
+        with (
+            alone(layout, "energon_prepare", wait_minutes=wait_minutes, log=log),
+            progress.stage("energon_prepare", log=log) as shown,
+        ):
+            prepared = prepare(dataset)
+            rejected = sum(prepared.rejects.values())
+            published = {shard.name for shard in prepared.publication.shards}
+            shown.summary.samples = SampleCounts(
+                prepared.listed, prepared.written, reused=prepared.written, rejects=prepared.rejects
+            )
+        log(f"energon_prepare: {prepared.written} samples in {layout.output_dir}")
+        return dg.MaterializeResult(
+            data_version=dg.DataVersion(prepared.fingerprint),
+            metadata={
+                "samples_in": prepared.listed,
+                "samples_out": prepared.written,
+                "rejected": rejected,
+                "rejects": dict(sorted(prepared.rejects.items())),
+                "shards": len(published),
+                "shards_added": len(prepared.publication.added),
+                "shards_removed": len(prepared.publication.removed),
+                "bytes": sum(shard.record.size_bytes for shard in prepared.publication.shards),
+                "output_dir": dg.MetadataValue.path(str(layout.output_dir)),
+                "seconds": round(shown.summary.seconds, 3),
+                "recipe_hash": dataset.loaded.recipe_hash,
+                "recipe": dataset.loaded.resolved,
+            },
+        )
+
+    return energon_prepare

@@ -1,0 +1,111 @@
+"""README.md of a published dataset: what it is, how much of it, how to load it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+MARKER = "<!-- diffprep writes this file anew; remove this line to keep your own text -->"
+HUB_SIZES = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"),
+    (100_000_000, "10M<n<100M"),
+)
+LOADING = """\
+```python
+from megatron.energon import WorkerConfig, get_loader, get_train_dataset
+from diffprep_resources.trainers.energon import PreencodedTaskEncoder
+batches = get_loader(get_train_dataset("{folder}", batch_size=8, shuffle_buffer_size=1000, \
+max_samples_per_sequence=100, worker_config=WorkerConfig.default_worker_config(), \
+task_encoder=PreencodedTaskEncoder()))
+```
+"""
+
+
+def card(content: Mapping[str, Any]) -> bytes:
+    """The card for dataset.json's content. The first line after the Hub's front matter marks it."""
+    counts = content["counts"]
+    parts = [
+        _front_matter(content),
+        MARKER,
+        f"# {content['dataset']}",
+        _summary(content),
+        "## Load it",
+        LOADING.format(folder=f"path/to/{content['dataset']}").strip(),
+        "Each batch holds `latents`, `prompt_embeds`, `pooled_prompt_embeds` (and `mean`, `logvar` "
+        "in resample mode) as stacked tensors of one shape, with `captions` and `metadata`.",
+        "## Samples",
+        _table(("split", "samples"), [(k, f"{v:,}") for k, v in counts["splits"].items()]),
+        "## Buckets",
+        _bucket_table(counts["buckets"]),
+        "## Left out",
+        _rejects(counts),
+        "## Made with",
+        _models(content["models"]),
+        f"Recipe hash `{content['recipe_hash']}`, source revision "
+        f"`{content['source']['revision'] or 'none'}`; dataset.json has the whole recipe, "
+        "the versions used and a digest of every shard.",
+    ]
+    return ("\n\n".join(parts) + "\n").encode()
+
+
+def _front_matter(content: Mapping[str, Any]) -> str:
+    written = content["counts"]["written"]
+    size = next((name for limit, name in HUB_SIZES if written < limit), "100M<n<1B")
+    matter = {
+        "pretty_name": content["dataset"],
+        "task_categories": ["text-to-image"],
+        "size_categories": [size],
+        "tags": ["webdataset", "megatron-energon", "diffprep"],
+    }
+    return f"---\n{yaml.dump(matter, sort_keys=False)}---"
+
+
+def _summary(content: Mapping[str, Any]) -> str:
+    counts = content["counts"]
+    return (
+        f"{counts['written']:,} captioned pictures, encoded once for training a diffusion model: "
+        f"VAE latents and text embeddings in {counts['shards']:,} WebDataset shards "
+        f"({counts['size_bytes'] / 1e6:,.1f} MB), indexed for Megatron-Energon. "
+        f"Made by diffprep {content['versions'].get('diffprep', '')}".rstrip()
+        + "."
+    )
+
+
+def _bucket_table(buckets: list[dict[str, Any]]) -> str:
+    columns = ("tier", "size", "shards", "samples", "train", "val", "test")
+    return _table(
+        columns,
+        [
+            (
+                str(bucket["tier"]),
+                f"{bucket['width']}x{bucket['height']}",
+                *(f"{bucket[name]:,}" for name in columns[2:]),
+            )
+            for bucket in buckets
+        ],
+    )
+
+
+def _rejects(counts: Mapping[str, Any]) -> str:
+    if not counts["rejected"]:
+        return f"Nothing: all {counts['listed']:,} samples of the source are here."
+    text = f"{counts['rejected']:,} of the source's {counts['listed']:,} samples, by reason:"
+    rows = sorted(counts["rejects"].items(), key=lambda item: (-item[1], item[0]))
+    return text + "\n\n" + _table(("reason", "samples"), [(code, f"{n:,}") for code, n in rows])
+
+
+def _models(models: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = []
+    for role, model in sorted(models.items()):
+        facts = [str(value) for key, value in model.items() if key != "role" and value is not None]
+        rows.append((role, ", ".join(facts)))
+    return _table(("encoder", "identity"), rows)
+
+
+def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [columns, tuple("---" for _ in columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,168 @@
+"""The output folder brought up to the plan."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.encode_text.worker import empty_caption_is_fresh
+from diffprep_assets.energon_prepare.metadata_files import EmptyEncodings
+from diffprep_assets.energon_prepare.names import Split
+from diffprep_assets.energon_prepare.provenance import DatasetDescription
+from diffprep_assets.energon_prepare.publish import FinishedShard, Publication, publish
+from diffprep_assets.freshness import digest_of, fingerprint
+from diffprep_assets.recipe.stage_fields import published_fields
+from diffprep_assets.rejects import Reject, bucket_rejects, write_rejects
+from diffprep_assets.shard.record import ShardRecord, read_record
+from diffprep_assets.shard.worker import finished_tar, shard_task
+from diffprep_assets.shard_plan.plan import PlannedShard
+from diffprep_assets.shard_plan.table import read_head as read_plan_head
+from diffprep_assets.source_index.table import SourceIndex, read_index
+from diffprep_assets.stage_inputs import missing_partitions, missing_whole_stage, shards_of_plan
+from diffprep_resources.storage.atomic import remove_leftovers
+from diffprep_resources.storage.row_file import row_reader
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the output folder holds now. `rejects` are those of all stages, by code."""
+
+    fingerprint: str
+    publication: Publication
+    listed: int
+    written: int
+    rejects: Counter[str]
+
+
+def prepare(dataset: Dataset) -> Prepared:
+    """Publish every shard of the plan. Raises StageInputError unless all of them are fresh."""
+    layout = dataset.layout
+    shards = shards_of_plan(dataset)
+    index = read_index(layout.source_index)
+    if index is None:
+        raise missing_whole_stage(dataset, "source_index")
+    records = _fresh_records(dataset, shards)
+    tables = [(part, layout.bucket(part)) for part in index.parts.parts]
+    listed = sum(pq.read_metadata(path).num_rows for _, path in tables)
+    rejects = write_rejects(layout.rejects, _all_rejects(tables, shards, records))
+    finalize = dataset.recipe.output.finalize
+    publication = publish(
+        layout,
+        shards=[
+            FinishedShard(cast(Split, shard.split), record)
+            for shard, record in zip(shards, records, strict=True)
+        ],
+        description=_description(dataset, index, listed=listed, rejects=rejects),
+        nested=dataset.recipe.image.mode != "image_size",
+        empty=_empty_encodings(dataset) if finalize else None,
+        finalize=finalize,
+    )
+    remove_orphans(dataset, {shard.shard for shard in shards})
+    return Prepared(
+        fingerprint=published_fingerprint(dataset, shards),
+        publication=publication,
+        listed=listed,
+        written=sum(record.num_samples for record in records),
+        rejects=rejects,
+    )
+
+
+def published_fingerprint(dataset: Dataset, shards: list[PlannedShard]) -> str:
+    """The fingerprint of the output folder that holds these shards."""
+    content = [[shard.shard, shard.split, dataset.shard_fingerprint(shard)] for shard in shards]
+    return fingerprint(
+        "energon_prepare",
+        settings=published_fields(dataset.loaded.resolved),
+        inputs={"shard": digest_of(content), "empty": dataset.empty_text_fingerprint},
+    )
+
+
+def remove_orphans(dataset: Dataset, shards: set[str]) -> None:
+    """Files of shards that the plan no longer holds; called once the new plan is published."""
+    layout = dataset.layout
+    folders = {
+        layout.latents("x").parent: {layout.latents(shard).name for shard in shards},
+        layout.text("x").parent: {
+            layout.empty_encodings.name,
+            *(layout.text(shard).name for shard in shards),
+        },
+        layout.shard_tar("x").parent: {
+            path(shard).name
+            for shard in shards
+            for path in (
+                layout.shard_tar,
+                layout.shard_samples,
+                layout.shard_record,
+                layout.shard_bad,
+            )
+        },
+    }
+    for folder, kept in folders.items():
+        remove_leftovers(folder)
+        if folder.is_dir():
+            for path in folder.iterdir():
+                if path.name not in kept:
+                    path.unlink(missing_ok=True)
+
+
+def _fresh_records(dataset: Dataset, shards: list[PlannedShard]) -> list[ShardRecord]:
+    layout = dataset.layout
+    records = []
+    stale = []
+    for shard in shards:
+        record = read_record(layout.shard_record(shard.shard))
+        if record is None or finished_tar(layout, shard_task(dataset, shard)) is None:
+            stale.append(shard.shard)
+        else:
+            records.append(record)
+    if stale:
+        raise missing_partitions(dataset, "shard", stale, unit="shards")
+    return records
+
+
+def _all_rejects(
+    tables: list[tuple[str, Path]], shards: list[PlannedShard], records: list[ShardRecord]
+) -> Iterator[Reject]:
+    yield from bucket_rejects(tables)
+    for shard, record in zip(shards, records, strict=True):
+        for reject in record.rejects:
+            yield Reject(**asdict(reject), shard=shard.shard)
+
+
+def _description(
+    dataset: Dataset, index: SourceIndex, *, listed: int, rejects: Counter[str]
+) -> DatasetDescription:
+    head = read_plan_head(dataset.layout.shard_plan) or {}
+    return DatasetDescription(
+        dataset=dataset.name,
+        recipe=dataset.loaded.resolved,
+        recipe_hash=dataset.loaded.recipe_hash,
+        models={role: _model(identity) for role, identity in dataset.identities.items()},
+        source_revision=index.revision,
+        listed=listed,
+        rejects=rejects,
+        generation=head["state"]["generation"],
+        fingerprints={"source_index": index.fingerprint, "shard_plan": head["digest"]},
+    )
+
+
+def _model(identity: Any) -> dict[str, Any]:
+    return {**asdict(identity), "fingerprint": identity.fingerprint}
+
+
+def _empty_encodings(dataset: Dataset) -> EmptyEncodings:
+    """The empty caption's encoding as float32, with a leading dimension of 1."""
+    if not empty_caption_is_fresh(dataset.layout, dataset.empty_text_fingerprint):
+        raise missing_whole_stage(dataset, "encode_text")
+    with row_reader(dataset.layout.empty_encodings) as reader:
+        row = reader.row(0)
+
+    def as_float32(name: str) -> np.ndarray:
+        return row[name].float().unsqueeze(0).numpy()
+
+    return EmptyEncodings(t5=as_float32("prompt_embeds"), clip=as_float32("pooled_prompt_embeds"))

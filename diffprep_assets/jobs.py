@@ -1,0 +1,155 @@
+"""The three runs that make a dataset, and the job that makes them with one click."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from diffprep_assets.dataset_graph import DatasetGraph
+from diffprep_assets.dataset_locks import run_lock
+from diffprep_assets.partitions import parts_of, shards_of, stage_key
+from diffprep_assets.project import Project
+from diffprep_assets.recipe.names import asset_group_name
+from diffprep_resources.errors import DiffprepError
+
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
+RECIPE_HASH = "diffprep/recipe_hash"
+PARENT = "diffprep/parent"
+
+RUNS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
+    (None, ("source_index",)),
+    ("parts", ("download", "bucket", "shard_plan")),
+    ("shards", ("encode_latents", "encode_text", "shard", "energon_prepare", "validate")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MadeDataset:
+    """How the three runs went: `error` is the first failed stage and its message."""
+
+    error: tuple[str, str] | None
+
+
+def make_dataset(
+    graph: DatasetGraph,
+    *,
+    instance: dg.DagsterInstance,
+    resources: Mapping[str, Any],
+    encode_config: Mapping[str, Any] | None = None,
+    tags: Mapping[str, str] | None = None,
+) -> MadeDataset:
+    """The dataset made by three runs in this process, one after another; stops at a failed one."""
+    name = graph.dataset.name
+    definitions = dg.Definitions(assets=graph.assets, resources=resources)
+    job = definitions.resolve_implicit_global_asset_job_def()
+    for unit, stages in RUNS:
+        run_tags = {RECIPE_HASH: graph.dataset.loaded.recipe_hash, **(tags or {})}
+        if unit is not None:
+            ends = partition_range(instance, name, unit)
+            if ends is None:
+                raise DiffprepError(f"{name}: no {unit} are registered")
+            run_tags |= {RANGE_START: ends[0], RANGE_END: ends[1]}
+        result = job.execute_in_process(
+            instance=instance,
+            asset_selection=[stage_key(name, stage) for stage in stages],
+            tags=run_tags,
+            run_config=_run_config(name, stages, encode_config),
+            raise_on_error=False,
+        )
+        if not result.success:
+            return MadeDataset(_first_error(result))
+    return MadeDataset(None)
+
+
+def partition_range(instance: dg.DagsterInstance, dataset: str, unit: str) -> tuple[str, str] | None:
+    """First and last registered partition, in the order that a range follows."""
+    definition = parts_of(dataset) if unit == "parts" else shards_of(dataset)
+    keys = instance.get_dynamic_partitions(definition.name or "")
+    return (keys[0], keys[-1]) if keys else None
+
+
+def make_job(graph: DatasetGraph, *, project: Project) -> dg.JobDefinition:
+    """`<dataset>_make`: the three runs behind one click, one command, or a schedule."""
+    dataset = graph.dataset
+
+    @dg.op(
+        name=f"{asset_group_name(dataset.name)}_make_dataset",
+        required_resource_keys={"engines", "progress"},
+    )
+    def make(context: dg.OpExecutionContext) -> None:
+        log = context.log.info
+        with run_lock(
+            dataset.layout,
+            holder=f"job {context.job_name}, run {context.run_id}",
+            wait_minutes=project.lock_wait_minutes,
+            log=log,
+        ):
+            resources = {
+                "engines": context.resources.engines,
+                "progress": context.resources.progress,
+            }
+            made = make_dataset(
+                graph,
+                instance=context.instance,
+                resources=resources,
+                tags={PARENT: context.run_id},
+            )
+        if made.error:
+            stage, message = made.error
+            raise dg.Failure(description=f"{stage}: {message}", allow_retries=False)
+
+    @dg.job(
+        name=f"{asset_group_name(dataset.name)}_make",
+        description=f"Makes dataset {dataset.name}, redoing only what is stale.",
+        tags={RECIPE_HASH: dataset.loaded.recipe_hash},
+    )
+    def make_job() -> None:
+        make()
+
+    return make_job
+
+
+def schedule_of(graph: DatasetGraph, job: dg.JobDefinition) -> dg.ScheduleDefinition | None:
+    """The schedule of the recipe's cron line, running from the start; None when it has none."""
+    cron = graph.dataset.recipe.schedule
+    if cron is None:
+        return None
+    return dg.ScheduleDefinition(
+        name=f"{job.name}_schedule",
+        job=job,
+        cron_schedule=cron,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+
+
+def _run_config(
+    name: str, stages: tuple[str, ...], encode_config: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    if not encode_config:
+        return {}
+    group = asset_group_name(name)
+    return {
+        "ops": {
+            f"{group}__{stage}": {"config": dict(encode_config)}
+            for stage in stages
+            if stage.startswith("encode_")
+        }
+    }
+
+
+def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
+    """The first failed step's stage, and its message without Dagster's wrapping."""
+    for event in result.all_events:
+        if event.event_type == dg.DagsterEventType.STEP_FAILURE:
+            stage = (event.step_key or "run").rsplit("__", 1)[-1]
+            data = event.step_failure_data
+            failure = data.user_failure_data
+            if failure is not None and failure.description:
+                return stage, failure.description
+            error = data.error
+            while error is not None and error.cause is not None:
+                error = error.cause
+            return stage, error.message.strip() if error else "failed"
+    return "run", "failed before its first stage"

@@ -1,0 +1,108 @@
+"""One run of a partitioned stage: what is fresh is passed over, the rest goes to an engine."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from diffprep_assets.partition_worker import PartitionResult, PartitionTask
+from diffprep_resources.compute.base import ComputeEngine, Outcome, Task, WorkerSpec
+from diffprep_resources.progress.base import Progress, StageProgress, Unit
+
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A partition whose file is whole; `reused` when it was already. `metadata` is for people."""
+
+    key: str
+    fingerprint: str
+    metadata: Mapping[str, Any]
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A partition that could not be made, and why."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRun:
+    """What a partitioned stage is to do. `finished` looks on disk, before a model is loaded;
+    `extra` tasks are no partitions of their own, and fail the run when they fail."""
+
+    stage: str
+    unit: Unit
+    tasks: Sequence[PartitionTask]
+    finished: Callable[[PartitionTask], PartitionResult | None]
+    spec: WorkerSpec
+    recipe_hash: str
+    extra: Sequence[Task] = ()
+
+    def results(
+        self,
+        engine: Callable[[], AbstractContextManager[ComputeEngine]],
+        *,
+        progress: Progress,
+        log: Log,
+    ) -> Iterator[Done | Failed]:
+        """Every partition, fresh ones first, the others as they end."""
+        stale = []
+        fresh = []
+        for task in self.tasks:
+            result = self.finished(task)
+            if result is None:
+                stale.append(task)
+            else:
+                fresh.append((task, result))
+        total = sum(task.num_samples for task in stale)
+        log(f"{self.stage}: {len(stale)} of {len(self.tasks)} {self.unit} to make")
+        with progress.stage(self.stage, log=log, unit=self.unit, total_samples=total) as shown:
+            for task, result in fresh:
+                shown.partition_done(result.counts, fresh=True)
+                yield Done(task.key, task.fingerprint, self._metadata(result, None), reused=True)
+            if stale or self.extra:
+                with engine() as running:
+                    tasks = [*self.extra, *stale]
+                    for outcome in running.run(self.spec, tasks, report=shown.advance):
+                        yield from self._ended(outcome, shown)
+            summary = shown.summary
+        log(
+            f"{self.stage}: {summary.done} made, {summary.fresh} fresh, {len(summary.failed)} "
+            f"failed; {summary.samples.samples_out} samples, "
+            f"{sum(summary.samples.rejects.values())} rejected, {summary.seconds:.1f} s"
+        )
+
+    def _ended(self, outcome: Outcome, shown: StageProgress) -> Iterator[Done | Failed]:
+        if outcome.error is not None:
+            shown.partition_failed(outcome.key, outcome.error)
+            yield Failed(outcome.key, outcome.error)
+            return
+        if any(outcome.key == task.key for task in self.extra):
+            return
+        result: PartitionResult = outcome.result
+        shown.partition_done(result.counts, fresh=False)
+        yield Done(outcome.key, result.fingerprint, self._metadata(result, outcome.seconds))
+
+    def _metadata(self, result: PartitionResult, seconds: float | None) -> dict[str, Any]:
+        """The same keys in every stage, as numbers that plot over partitions."""
+        counts = result.counts
+        metadata: dict[str, Any] = {
+            "samples_in": counts.samples_in,
+            "samples_out": counts.samples_out,
+            "encoded": counts.encoded,
+            "reused_samples": counts.reused,
+            "rejected": sum(counts.rejects.values()),
+            "rejects": dict(sorted(counts.rejects.items())),
+            "bytes": result.size_bytes,
+            "recipe_hash": self.recipe_hash,
+            **result.facts,
+        }
+        if seconds is not None:
+            metadata["seconds"] = round(seconds, 3)
+            metadata["samples_per_second"] = round(counts.samples_in / max(seconds, 1e-9), 2)
+        return metadata

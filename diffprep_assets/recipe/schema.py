@@ -1,0 +1,278 @@
+"""What a recipe holds: everything that decides the bytes of a dataset, and nothing else.
+
+A key that is null counts as not written. An empty text does too, where the default is null.
+"""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from diffprep_assets.recipe.contradictions import contradictions, without_empty
+from diffprep_assets.recipe.exact import Exact, Share, Side, Text
+from diffprep_assets.recipe.fields import (
+    CronLine,
+    KeyPath,
+    KeyPaths,
+    LocalFolder,
+    ShardSize,
+    Texts,
+    Tiers,
+    TokenPath,
+    TrainShare,
+    Uncompressed,
+)
+from diffprep_resources.sources.fields import DEFAULT_CAPTION_KEYS, DEFAULT_IMAGE_KEYS
+
+ImageMode = Literal["image_size", "variable_size", "buckets"]
+
+
+class Shares(NamedTuple):
+    """How much of the dataset each split gets; exact, and 1 together."""
+
+    train: Fraction
+    val: Fraction
+    test: Fraction
+
+
+class Section(BaseModel):
+    """A frozen mapping of known keys; null means the default."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_default(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        fields = cls.model_fields
+        return {
+            key: value
+            for key, value in data.items()
+            if key not in fields
+            or not (value is None or (value == "" and fields[key].default is None))
+        }
+
+
+class Source(Section):
+    type: Literal["directory", "huggingface", "webdataset"] = Field(
+        description="what the pictures come from"
+    )
+    input_dir: Text | None = Field(
+        default=None, description="directory: the folder with images/ and captions/, or both mixed"
+    )
+    hf_dataset: Text | None = Field(
+        default=None,
+        description="huggingface: owner/name on the Hub, or a local folder laid out like one",
+    )
+    hf_name: Text | None = Field(
+        default=None, description="huggingface: configuration of the dataset"
+    )
+    hf_split: Text = Field(default="train", description="huggingface: split of the dataset")
+    hf_revision: Text | None = Field(default=None, description="huggingface: branch, tag or commit")
+    hf_data_files: Texts | None = Field(
+        default=None,
+        description="huggingface: patterns of the data files to take, relative to the dataset",
+    )
+    input_path: Text | None = Field(default=None, description="webdataset: glob of the tar files")
+
+
+class DataFormat(Section):
+    image_key: KeyPath | None = Field(
+        default=None, description="the one field that holds the picture"
+    )
+    caption_key: KeyPath | None = Field(
+        default=None, description="the one field that holds the caption"
+    )
+    image_keys: KeyPaths = Field(
+        default=DEFAULT_IMAGE_KEYS, description="fields to try for the picture, in order"
+    )
+    caption_keys: KeyPaths = Field(
+        default=DEFAULT_CAPTION_KEYS,
+        description="fields to try for the caption, in order; dotted paths reach into JSON",
+    )
+
+    @property
+    def image_fields(self) -> tuple[str, ...]:
+        """The fields to try for the picture, in order."""
+        return (self.image_key,) if self.image_key else self.image_keys
+
+    @property
+    def caption_fields(self) -> tuple[str, ...]:
+        """The fields to try for the caption, in order."""
+        return (self.caption_key,) if self.caption_key else self.caption_keys
+
+
+class Splits(Section):
+    train: Share = Field(description="share of the samples, from 0 to 1")
+    val: Share = Field(default=Fraction(0), description="share of the samples, from 0 to 1")
+    test: Share = Field(default=Fraction(0), description="share of the samples, from 0 to 1")
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Splits":
+        total = self.train + self.val + self.test
+        if total != 1:
+            raise ValueError(f"must sum to 1; train + val + test is {float(total):g}")
+        if self.train == 0:
+            raise ValueError("must leave something for train; a dataset's train is never empty")
+        return self
+
+
+class Output(Section):
+    output_dir: LocalFolder = Field(
+        description="the folder that the trainer reads; nothing else in it"
+    )
+    shard_size: ShardSize = Field(
+        default=1000, description="samples in a tar; with buckets also one for each tier"
+    )
+    max_samples: int | None = Field(
+        default=None, ge=1, description="take only the first this many samples, in source order"
+    )
+    shuffle_seed: int | None = Field(
+        default=None,
+        ge=0,
+        description="deal samples to shards in an order seeded by this; null keeps it",
+    )
+    train_split: TrainShare = Field(
+        default=Fraction(1), description="share of train; the rest is halved between val and test"
+    )
+    splits: Splits | None = Field(
+        default=None, description="the three shares, instead of train_split"
+    )
+    split_seed: int = Field(
+        default=0, ge=0, description="seed of the order in which splits are filled"
+    )
+    finalize: bool = Field(
+        default=True, description="write index and metadata; false publishes tars only"
+    )
+    compress: Uncompressed = Field(
+        default=False, description="must be false: a compressed tar cannot be indexed"
+    )
+
+    @property
+    def shares(self) -> Shares:
+        """The exact shares of train, val and test."""
+        if self.splits:
+            return Shares(self.splits.train, self.splits.val, self.splits.test)
+        half = (1 - self.train_split) / 2
+        return Shares(self.train_split, half, half)
+
+    def shard_size_of(self, tier: int) -> int:
+        """Samples in a shard of this tier."""
+        return self.shard_size[tier] if isinstance(self.shard_size, dict) else self.shard_size
+
+
+class Model(Section):
+    model_path: Text = Field(
+        default="black-forest-labs/FLUX.1-dev",
+        description="diffusers repository with all encoders: owner/name on the Hub, or a folder",
+    )
+    vae_path: Text | None = Field(
+        default=None, description="takes the place of model_path for the VAE"
+    )
+    t5_path: Text | None = Field(default=None, description="takes the place of model_path for T5")
+    clip_path: Text | None = Field(
+        default=None, description="takes the place of model_path for CLIP"
+    )
+    precision: Literal["bf16", "fp16", "fp32"] = Field(
+        default="bf16", description="number format of the encoders and of what is stored"
+    )
+    t5_max_length: int = Field(default=512, ge=1, description="tokens of a caption that T5 sees")
+    vae_latent_mode: Literal["presampled", "resample"] = Field(
+        default="presampled",
+        description="presampled stores one draw; resample also mean and logvar for the trainer",
+    )
+    seed: int = Field(
+        default=0, ge=0, lt=2**63, description="seed of the noise in presampled latents"
+    )
+
+
+class Buckets(Section):
+    tiers: Tiers = Field(default=(512, 1024), description="resolution tiers, in pixels")
+    min_aspect: Exact = Field(
+        default=Fraction(1, 2), description="narrowest width / height, at most 1"
+    )
+    max_aspect: Exact = Field(default=Fraction(2), description="widest width / height, at least 1")
+    max_upscale: Exact = Field(
+        default=Fraction(4, 3), description="how much a side may grow at most"
+    )
+
+    @model_validator(mode="after")
+    def _holds_the_square(self) -> "Buckets":
+        if not self.min_aspect <= 1 <= self.max_aspect:
+            raise ValueError("must have min_aspect of at most 1 and max_aspect of at least 1")
+        return self
+
+
+class Image(Section):
+    image_size: Side = Field(default=1024, description="side of the square, in pixels")
+    center_crop: bool = Field(
+        default=False, description="crop to the square first; false squeezes the picture into it"
+    )
+    variable_size: bool = Field(
+        default=False,
+        description="keep the aspect ratio: longest side max_size, sides multiples of 16",
+    )
+    max_size: Side = Field(default=1024, description="longest side with variable_size, in pixels")
+    buckets: Buckets | None = Field(
+        default=None, description="thirteen shapes for each resolution tier"
+    )
+    background: str = Field(
+        default="#ffffff",
+        pattern=r"^#[0-9a-fA-F]{6}$",
+        description="colour under transparent pictures, as '#rrggbb'",
+    )
+    min_side: int = Field(
+        default=16, ge=1, description="reject pictures with a shorter side, in pixels"
+    )
+    max_pixels: int = Field(
+        default=150_000_000, ge=256, description="reject pictures with more pixels"
+    )
+
+    @property
+    def mode(self) -> ImageMode:
+        """Which of the three ways to size a picture this recipe takes."""
+        if self.buckets:
+            return "buckets"
+        return "variable_size" if self.variable_size else "image_size"
+
+
+class Captions(Section):
+    choose: Literal["first", "all", "random"] = Field(
+        default="first", description="which of several captions; all makes one sample for each"
+    )
+    allow_empty: bool = Field(default=False, description="keep pictures whose caption is empty")
+    lines: Literal["whole", "each"] = Field(
+        default="whole", description="a text of several lines is one caption, or each line is one"
+    )
+
+
+class Auth(Section):
+    hf_token_file: TokenPath | None = Field(
+        default=None, description="file that holds a Hub token, with mode 600 or 400"
+    )
+
+
+class Recipe(Section):
+    source: Source = Field(description="where pictures and captions come from")
+    data_format: DataFormat = Field(
+        default_factory=DataFormat, description="which fields hold picture and caption"
+    )
+    output: Output = Field(description="what is written, and where")
+    model: Model = Field(default_factory=Model, description="the encoders")
+    image: Image = Field(default_factory=Image, description="the size of the encoded pictures")
+    captions: Captions = Field(default_factory=Captions, description="how captions are taken")
+    auth: Auth = Field(default_factory=Auth, description="access to the Hub")
+    schedule: CronLine | None = Field(
+        default=None, description="cron line on which the dataset is brought up to date"
+    )
+
+    @model_validator(mode="after")
+    def _no_contradictions(self) -> "Recipe":
+        problems = contradictions(without_empty(self.model_dump(exclude_unset=True)))
+        if problems:
+            raise ValueError("; ".join(problem.sentence for problem in problems))
+        return self

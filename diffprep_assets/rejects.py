@@ -1,0 +1,77 @@
+"""Every sample left out, with stage, reason code and message: one view over where they arose."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from diffprep_resources.storage.atomic import replace_file
+
+SCHEMA = pa.schema(
+    [
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("code", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+        pa.field("source_key", pa.string(), nullable=False),
+        pa.field("part", pa.string()),
+        pa.field("shard", pa.string()),
+        pa.field("sample_id", pa.int64()),
+        pa.field("transient", pa.bool_(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """One sample left out. `shard` and `sample_id` are None before the plan."""
+
+    stage: str
+    code: str
+    message: str
+    source_key: str
+    part: str | None = None
+    shard: str | None = None
+    sample_id: int | None = None
+    transient: bool = False
+
+
+def bucket_rejects(tables: Iterable[tuple[str, Path]]) -> Iterator[Reject]:
+    """What `bucket` rejected, over (part, path) of its tables."""
+    columns = ["source_key", "code", "message", "transient"]
+    for part, path in tables:
+        table = pq.read_table(path, columns=columns, filters=pc.field("code").is_valid())
+        for row in table.to_pylist():
+            yield Reject("bucket", part=part, **row)
+
+
+def write_rejects(path: Path, rejects: Iterable[Reject]) -> Counter[str]:
+    """The view at `path`, replaced as a whole; returns how many by code."""
+    counts: Counter[str] = Counter()
+    with replace_file(path) as file, pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        for chunk in _chunks(rejects, 4096):
+            counts.update(reject.code for reject in chunk)
+            rows = [asdict(reject) for reject in chunk]
+            writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
+    return counts
+
+
+def read_rejects(path: Path) -> list[Reject]:
+    """All rejects of the view; none when there is no view."""
+    if not path.exists():
+        return []
+    return [Reject(**row) for row in pq.read_table(path).to_pylist()]
+
+
+def _chunks(rejects: Iterable[Reject], size: int) -> Iterator[list[Reject]]:
+    chunk: list[Reject] = []
+    for reject in rejects:
+        chunk.append(reject)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

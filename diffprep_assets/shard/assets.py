@@ -1,0 +1,52 @@
+"""shard: one tar per shard, finished and private until energon_prepare publishes it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.dataset_locks import together
+from diffprep_assets.partition_run import PartitionRun
+from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.shard.worker import ShardSpec, finished_tar, shard_task
+from diffprep_assets.shard_events import Upstream, recorded
+from diffprep_assets.stage_inputs import planned
+from diffprep_resources.compute.engines import Engines
+from diffprep_resources.progress.base import Progress
+
+
+def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
+    """The asset of the finished tars."""
+    reads = ["encode_latents", "encode_text"]
+    options = partitioned_stage(dataset.name, "shard", reads=reads, kind="tar")
+
+    @dg.asset(**options)
+    def shard(
+        context: dg.AssetExecutionContext,
+        engines: dg.ResourceParam[Engines],
+        progress: dg.ResourceParam[Progress],
+    ) -> Iterator[Any]:
+        """The finished tar of a shard, with its index rows beside it."""
+        layout, log = dataset.layout, context.log.info
+        with together(layout, "shard", wait_minutes=wait_minutes, log=log):
+            run = PartitionRun(
+                stage="shard",
+                unit="shards",
+                tasks=[
+                    shard_task(dataset, shard) for shard in planned(dataset, context.partition_keys)
+                ],
+                finished=lambda task: finished_tar(layout, task),
+                spec=ShardSpec(layout, dataset.latents_settings | dataset.text_settings),
+                recipe_hash=dataset.loaded.recipe_hash,
+            )
+            yield from recorded(
+                context,
+                run.results(engines.cpu, progress=progress, log=log),
+                upstreams=[
+                    Upstream(stage_key(dataset.name, read), partitioned=True) for read in reads
+                ],
+                code_version=options["code_version"],
+            )
+
+    return shard

@@ -1,0 +1,123 @@
+"""What is kept beside a finished tar: a small JSON record, and one parquet row per sample.
+
+The record is written last, so a shard with a record is whole.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from diffprep_assets.shard.tar_writer import TarPart
+from diffprep_resources.storage.atomic import replace_file, write_bytes
+
+RECORD_VERSION = 1
+
+PART_TYPE = pa.struct(
+    [
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+    ]
+)
+SAMPLES_SCHEMA = pa.schema(
+    [
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("digest", pa.string(), nullable=False),
+        pa.field("latents_fingerprint", pa.string(), nullable=False),
+        pa.field("text_fingerprint", pa.string(), nullable=False),
+        pa.field("parts", pa.list_(PART_TYPE), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReject:
+    """A planned sample that is not in the tar, and why."""
+
+    source_key: str
+    sample_id: int
+    stage: str
+    code: str
+    message: str
+    transient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecord:
+    """One finished shard: which one, how it was made, and the size and digest of its tar."""
+
+    shard: str
+    fingerprint: str
+    tier: int
+    width: int
+    height: int
+    number: int
+    num_samples: int
+    size_bytes: int
+    end_offset: int
+    digest: str
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    rejects: tuple[ShardReject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRow:
+    """One sample of a tar: where it lies, that range's digest, and what it was made from."""
+
+    sample_id: int
+    key: str
+    offset: int
+    size: int
+    digest: str
+    latents_fingerprint: str
+    text_fingerprint: str
+    parts: tuple[TarPart, ...]
+
+
+def write_record(path: Path, record: ShardRecord) -> None:
+    """`path` holding the record, replaced as a whole; equal records give equal bytes."""
+    content = {"version": RECORD_VERSION, **asdict(record)}
+    write_bytes(path, json.dumps(content, sort_keys=True, indent=1).encode() + b"\n")
+
+
+def read_record(path: Path) -> ShardRecord | None:
+    """The record at `path`; None when there is none, or none that this version understands."""
+    try:
+        content = json.loads(path.read_bytes())
+        if content.pop("version") != RECORD_VERSION:
+            return None
+        rejects = tuple(ShardReject(**reject) for reject in content.pop("rejects"))
+        return ShardRecord(**content, rejects=rejects)
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def write_samples(path: Path, rows: Sequence[SampleRow]) -> None:
+    """`path` holding one parquet row per sample, in tar order."""
+    table = pa.Table.from_pylist([asdict(row) for row in rows], schema=SAMPLES_SCHEMA)
+    with replace_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+def sample_columns(path: Path, *names: str) -> tuple[list[Any], ...]:
+    """Some columns of one shard's rows, in tar order, without reading the others."""
+    table = pq.read_table(path, columns=list(names))
+    return tuple(table.column(name).to_pylist() for name in names)
+
+
+def read_samples(path: Path) -> list[SampleRow]:
+    """The rows of one shard, in tar order."""
+    rows = pq.read_table(path, schema=SAMPLES_SCHEMA).to_pylist()
+    return [
+        SampleRow(**{**row, "parts": tuple(TarPart(**part) for part in row["parts"])})
+        for row in rows
+    ]

@@ -1,0 +1,88 @@
+"""shard_plan: the one join, from parts to shards; shard_members: what it says of each shard."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.dataset_locks import alone
+from diffprep_assets.partitions import shards_of, stage_key, sync_partitions, whole_stage
+from diffprep_assets.recipe.names import asset_group_name
+from diffprep_assets.shard_events import changed_observations
+from diffprep_assets.shard_plan.plan import PlannedShard
+from diffprep_assets.shard_plan.update import PlanUpdate, update_plan
+from diffprep_assets.source_index.table import read_index
+from diffprep_assets.stage_inputs import missing_whole_stage
+from diffprep_resources.progress.base import Progress, SampleCounts
+
+
+def shard_members_spec(dataset: Dataset) -> dg.AssetSpec:
+    """The asset that no step makes: without it one new picture would make every shard stale."""
+    return dg.AssetSpec(
+        stage_key(dataset.name, "shard_members"),
+        deps=[stage_key(dataset.name, "shard_plan")],
+        partitions_def=shards_of(dataset.name),
+        group_name=asset_group_name(dataset.name),
+        kinds={"parquet"},
+        description="The samples of one shard, as the plan has them; observed by shard_plan.",
+    )
+
+
+def shard_plan_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
+    """The asset that assigns samples to shards."""
+
+    @dg.asset(**whole_stage(dataset.name, "shard_plan", reads=["bucket"], kind="parquet"))
+    def shard_plan(
+        context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
+    ) -> Iterator[Any]:
+        """Which sample sits in which shard; append-only."""
+        layout, log = dataset.layout, context.log.info
+        with (
+            alone(layout, "shard_plan", wait_minutes=wait_minutes, log=log),
+            progress.stage("shard_plan", log=log) as shown,
+        ):
+            index = read_index(layout.source_index)
+            if index is None:
+                raise missing_whole_stage(dataset, "source_index")
+            update = update_plan(dataset, index)
+            planned = sum(shard.num_samples for shard in update.shards)
+            shown.summary.samples = SampleCounts(planned, planned, reused=planned)
+            digests = {shard.shard: shard.members_digest for shard in update.shards}
+            sync_partitions(context.instance, shards_of(dataset.name), sorted(digests))
+            members = stage_key(dataset.name, "shard_members")
+            yield from changed_observations(context, members, digests)
+        log(f"shard_plan: {planned} samples in {len(update.shards)} shards")
+        yield dg.MaterializeResult(
+            data_version=dg.DataVersion(update.digest),
+            metadata={
+                **plan_metadata(update),
+                "seconds": round(shown.summary.seconds, 3),
+                "recipe_hash": dataset.loaded.recipe_hash,
+            },
+        )
+
+    return shard_plan
+
+
+def plan_metadata(update: PlanUpdate) -> dict[str, Any]:
+    """The numbers of a plan."""
+    planned = sum(shard.num_samples for shard in update.shards)
+    return {
+        "samples_in": update.listed,
+        "samples_out": planned,
+        "rejected": sum(update.rejects.values()),
+        "rejects": dict(sorted(update.rejects.items())),
+        "shards": len(update.shards),
+        "generation": update.generation,
+        "splits": dict(_samples(update.shards, lambda shard: shard.split)),
+        "buckets": dict(_samples(update.shards, lambda shard: shard.bucket.name)),
+    }
+
+
+def _samples(shards: list[PlannedShard], of: Any) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for shard in shards:
+        counts[of(shard)] += shard.num_samples
+    return counts

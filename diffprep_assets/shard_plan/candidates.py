@@ -1,0 +1,45 @@
+"""The samples that `bucket` kept, over all parts, in source order."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from diffprep_assets.shard_plan.plan import Bucket, Candidate
+
+COLUMNS = [
+    "source_key",
+    "group",
+    "code",
+    "image_digest",
+    "caption_digest",
+    "tier",
+    "width",
+    "height",
+    "crop_left",
+    "crop_top",
+    "crop_width",
+    "crop_height",
+]
+
+
+def kept_samples(tables: Iterable[tuple[str, Path]]) -> Iterator[Candidate]:
+    """Kept rows of the bucket tables, given as (part, path) in order of parts."""
+    for part, path in tables:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(4096, columns=COLUMNS):
+                for row in batch.to_pylist():
+                    if row["code"] is None:
+                        yield _candidate(part, row)
+
+
+def _candidate(part: str, row: dict) -> Candidate:
+    return Candidate(
+        source_key=row["source_key"],
+        group=row["group"],
+        part=part,
+        image_digest=row["image_digest"],
+        caption_digest=row["caption_digest"],
+        bucket=Bucket(row["tier"], row["width"], row["height"]),
+        crop=(row["crop_left"], row["crop_top"], row["crop_width"], row["crop_height"]),
+    )

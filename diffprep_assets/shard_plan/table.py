@@ -1,0 +1,172 @@
+"""The plan on disk: `shard_plan.parquet` is the truth, `shards.parquet` a view of its shards.
+
+Both carry the plan's digest. The plan is written first; while the two disagree the plan counts
+as missing, and `shard_plan` writes the view again.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from diffprep_assets.shard_plan.plan import (
+    EMPTY_PLAN,
+    Bucket,
+    Candidate,
+    Plan,
+    PlannedSample,
+    PlannedShard,
+    PlanState,
+)
+from diffprep_resources.storage.atomic import replace_file
+
+ROWS_PER_GROUP = 16_384
+
+PLAN_SCHEMA = pa.schema(
+    [
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("shard", pa.string()),
+        pa.field("split", pa.string(), nullable=False),
+        pa.field("source_key", pa.string(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("part", pa.string(), nullable=False),
+        pa.field("image_digest", pa.string(), nullable=False),
+        pa.field("caption_digest", pa.string(), nullable=False),
+        pa.field("tier", pa.int32(), nullable=False),
+        pa.field("width", pa.int32(), nullable=False),
+        pa.field("height", pa.int32(), nullable=False),
+        pa.field("crop_left", pa.int32(), nullable=False),
+        pa.field("crop_top", pa.int32(), nullable=False),
+        pa.field("crop_width", pa.int32(), nullable=False),
+        pa.field("crop_height", pa.int32(), nullable=False),
+    ]
+)
+
+SHARDS_SCHEMA = pa.schema(
+    [
+        pa.field("shard", pa.string(), nullable=False),
+        pa.field("tier", pa.int32(), nullable=False),
+        pa.field("width", pa.int32(), nullable=False),
+        pa.field("height", pa.int32(), nullable=False),
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("split", pa.string(), nullable=False),
+        pa.field("num_samples", pa.int64(), nullable=False),
+        pa.field("pictures_digest", pa.string(), nullable=False),
+        pa.field("captions_digest", pa.string(), nullable=False),
+        pa.field("members_digest", pa.string(), nullable=False),
+    ]
+)
+
+
+def write_plan(path: Path, plan: Plan, *, fingerprint: str) -> str:
+    """The digest of the plan now at `path`. The same plan gives the same bytes."""
+    rows = [_plan_row(planned) for planned in plan.samples]
+    hasher = xxhash.xxh3_128(json.dumps(asdict(plan.state), sort_keys=True).encode())
+    for row in rows:
+        hasher.update(repr(tuple(row.values())).encode())
+    digest = hasher.hexdigest()
+    head = {"state": asdict(plan.state), "digest": digest, "fingerprint": fingerprint}
+    _write(path, pa.Table.from_pylist(rows, schema=PLAN_SCHEMA), head)
+    return digest
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan at `path`; an empty one when there is none."""
+    head = read_head(path)
+    if head is None:
+        return EMPTY_PLAN
+    state = head["state"]
+    open_shards = {place: (shard, given) for place, (shard, given) in state["open_shards"].items()}
+    samples = tuple(_planned(row) for row in _rows(path))
+    return Plan(samples, PlanState(**{**state, "open_shards": open_shards}))
+
+
+def write_shards(path: Path, shards: Iterable[PlannedShard], *, plan_digest: str) -> None:
+    """The view of the plan's shards."""
+    rows = [{**asdict(shard), **asdict(shard.bucket)} for shard in shards]
+    for row in rows:
+        del row["bucket"]
+    table = pa.Table.from_pylist(rows, schema=SHARDS_SCHEMA)
+    _write(path, table, {"plan_digest": plan_digest})
+
+
+def read_shards(path: Path) -> list[PlannedShard]:
+    """The shards of the view, sorted by key; none when there is no view."""
+    if read_head(path) is None:
+        return []
+    return [
+        PlannedShard(bucket=Bucket(row.pop("tier"), row.pop("width"), row.pop("height")), **row)
+        for row in _rows(path)
+    ]
+
+
+def read_head(path: Path) -> dict[str, Any] | None:
+    """What stands in a table's metadata; None when there is no whole table."""
+    try:
+        metadata = pq.read_schema(path).metadata
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return None
+    return json.loads(metadata[b"diffprep"])
+
+
+def samples_of_shard(path: Path, shard: str) -> list[PlannedSample]:
+    """The plan's rows of one shard, by sample_id; reads only the row groups that may hold it."""
+    table = pq.read_table(path, filters=[("shard", "==", shard)])
+    return [_planned(row) for row in table.to_pylist()]
+
+
+def _write(path: Path, table: pa.Table, head: dict[str, Any]) -> None:
+    metadata = {"diffprep": json.dumps(head, sort_keys=True)}
+    with replace_file(path) as file:
+        pq.write_table(
+            table.replace_schema_metadata(metadata),
+            file,
+            compression="zstd",
+            row_group_size=ROWS_PER_GROUP,
+        )
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(ROWS_PER_GROUP):
+            yield from batch.to_pylist()
+
+
+def _plan_row(planned: PlannedSample) -> dict[str, Any]:
+    sample = planned.sample
+    left, top, width, height = sample.crop
+    return {
+        "sample_id": planned.sample_id,
+        "shard": planned.shard,
+        "split": planned.split,
+        "source_key": sample.source_key,
+        "group": sample.group,
+        "part": sample.part,
+        "image_digest": sample.image_digest,
+        "caption_digest": sample.caption_digest,
+        "tier": sample.bucket.tier,
+        "width": sample.bucket.width,
+        "height": sample.bucket.height,
+        "crop_left": left,
+        "crop_top": top,
+        "crop_width": width,
+        "crop_height": height,
+    }
+
+
+def _planned(row: dict[str, Any]) -> PlannedSample:
+    candidate = Candidate(
+        source_key=row["source_key"],
+        group=row["group"],
+        part=row["part"],
+        image_digest=row["image_digest"],
+        caption_digest=row["caption_digest"],
+        bucket=Bucket(row["tier"], row["width"], row["height"]),
+        crop=(row["crop_left"], row["crop_top"], row["crop_width"], row["crop_height"]),
+    )
+    return PlannedSample(row["sample_id"], row["split"], row["shard"], candidate)

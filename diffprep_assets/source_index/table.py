@@ -1,0 +1,77 @@
+"""The source index on disk: one row per source file that ever was listed."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from diffprep_assets.freshness import digest_of
+from diffprep_assets.source_index.parts import IndexedFile, SourceParts
+from diffprep_resources.storage.atomic import replace_file
+
+SCHEMA = pa.schema(
+    [
+        pa.field("part", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("num_samples", pa.int64()),
+        pa.field("present", pa.bool_(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIndex:
+    """Parts and their files. `other_files` counts files that are no samples, by suffix."""
+
+    parts: SourceParts
+    revision: str | None = None
+    other_files: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        rows = [asdict(file) for file in self.parts.files]
+        return digest_of([rows, dict(self.parts.limits), self.revision])
+
+    def paths(self) -> dict[str, list[str]]:
+        """The files that are still there, by part, in order."""
+        paths: dict[str, list[str]] = {}
+        for file in self.parts.files:
+            if file.present:
+                paths.setdefault(file.part, []).append(file.path)
+        return paths
+
+
+def write_index(path: Path, index: SourceIndex) -> None:
+    """The index at `path`, replaced as a whole."""
+    rows = [asdict(file) for file in index.parts.files]
+    head = {
+        "revision": index.revision,
+        "other_files": index.other_files,
+        "limits": dict(index.parts.limits),
+        "fingerprint": index.fingerprint,
+    }
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    table = table.replace_schema_metadata({"diffprep": json.dumps(head, sort_keys=True)})
+    with replace_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+def read_index(path: Path) -> SourceIndex | None:
+    """The index at `path`; None when there is none."""
+    head = read_head(path)
+    if head is None:
+        return None
+    files = tuple(IndexedFile(**row) for row in pq.read_table(path).to_pylist())
+    return SourceIndex(SourceParts(files, head["limits"]), head["revision"], head["other_files"])
+
+
+def read_head(path: Path) -> dict[str, Any] | None:
+    """What stands in the index's metadata; None when there is no whole index."""
+    try:
+        metadata = pq.read_schema(path).metadata
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return None
+    return json.loads(metadata[b"diffprep"])

@@ -1,0 +1,76 @@
+"""validate: whether a trainer can read all of what was published; each question a blocking check."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.dataset_locks import together
+from diffprep_assets.partitions import stage_key, whole_stage
+from diffprep_assets.validate.report import Check
+from diffprep_assets.validate.update import validate_published
+from diffprep_resources.progress.base import Progress, SampleCounts
+
+CHECKS = {
+    "metadata": "The files of .nv-meta are there and sound.",
+    "sample_counts": "Every shard holds the samples that the index names.",
+    "tensors": "Tensors are finite, of one shape and dtype, not constant, with even sides.",
+    "provenance": "dataset.json agrees with the shards.",
+    "empty_encodings": "The empty caption's encodings fit the samples' shapes.",
+    "loader": "A pass through energon's own loader yields every sample.",
+}
+
+
+def validate_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
+    """The asset of the published dataset's validation."""
+    key = stage_key(dataset.name, "validate")
+    specs = [
+        dg.AssetCheckSpec(name, asset=key, blocking=True, description=description)
+        for name, description in CHECKS.items()
+    ]
+
+    @dg.asset(
+        **whole_stage(dataset.name, "validate", reads=["energon_prepare"], kind="json"),
+        check_specs=specs,
+    )
+    def validate(
+        context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
+    ) -> Iterator[Any]:
+        """What the last passed validation covered."""
+        layout, log = dataset.layout, context.log.info
+        with (
+            together(layout, "validate", wait_minutes=wait_minutes, log=log),
+            progress.stage("validate", log=log) as shown,
+        ):
+            validated = validate_published(dataset)
+            samples = validated.samples
+            shown.summary.samples = SampleCounts(samples, samples, reused=samples)
+        log(f"validate: {validated.words}")
+        yield dg.MaterializeResult(
+            data_version=dg.DataVersion(validated.fingerprint),
+            metadata={
+                **validated.facts,
+                "seconds": round(shown.summary.seconds, 3),
+                "recipe_hash": dataset.loaded.recipe_hash,
+            },
+            check_results=[_check_result(name, validated.checks.get(name)) for name in CHECKS],
+        )
+
+    return validate
+
+
+def _check_result(name: str, check: Check | None) -> dg.AssetCheckResult:
+    if check is None:
+        return dg.AssetCheckResult(
+            passed=True, check_name=name, description="does not apply to this dataset"
+        )
+    failures = [str(failure) for failure in check.failures]
+    more = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
+    described = "; ".join(failures[:3]) + more if failures else check.message
+    return dg.AssetCheckResult(
+        passed=check.passed,
+        check_name=name,
+        description=described,
+        metadata={"failures": failures[:100], "message": check.message},
+    )

@@ -1,0 +1,164 @@
+"""Whether one sample's members hold tensors that a trainer can train on."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from diffprep_assets.shard.members import REQUIRED_TENSORS, RESAMPLE_TENSORS, SampleMetadata
+
+if TYPE_CHECKING:
+    import torch
+
+DIMENSIONS = {"prompt_embeds": 2, "pooled_prompt_embeds": 1}
+LATENT_DIMENSIONS = 3
+# A fully certain posterior has one log variance everywhere; nothing else may be all one value.
+MAY_BE_CONSTANT = frozenset({"logvar"})
+
+
+@dataclass(frozen=True, slots=True)
+class TensorProfile:
+    """What all samples of a dataset share: members, dtypes, shapes but for the latents' sides."""
+
+    members: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    channels: int
+    text_shapes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFindings:
+    """What is wrong with a sample, its profile (None when it has none), its latents' shape."""
+
+    problems: tuple[str, ...]
+    profile: TensorProfile | None = None
+    latents_shape: tuple[int, ...] = ()
+    metadata: Mapping[str, object] | None = None
+
+
+def inspect_members(members: Mapping[str, bytes], *, ours: bool) -> SampleFindings:
+    """Findings for the members (by name without key) of one sample; `ours` asks for all of them."""
+    problems = _missing(members, ours=ours)
+    tensors = {}
+    for name in REQUIRED_TENSORS + RESAMPLE_TENSORS:
+        if f"{name}.pth" in members:
+            tensor = _load(members[f"{name}.pth"], name, problems)
+            if tensor is not None:
+                tensors[name] = tensor
+                problems += _tensor_problems(name, tensor)
+    metadata = _metadata(members.get("json"), problems, ours=ours)
+    if "caption.txt" in members:
+        try:
+            members["caption.txt"].decode("utf-8")
+        except UnicodeDecodeError as error:
+            problems.append(f"caption.txt is not UTF-8: {error}")
+    if problems or "latents" not in tensors:
+        return SampleFindings(tuple(problems), metadata=metadata)
+    shape = tuple(tensors["latents"].shape)
+    problems += _shape_problems(tensors, shape, metadata)
+    return SampleFindings(tuple(problems), _profile(members, tensors), shape, metadata)
+
+
+def profile_problems(profile: TensorProfile, first: TensorProfile) -> list[str]:
+    """How a sample differs from the dataset's first in what must be equal throughout."""
+    return [
+        f"{field.name} {getattr(profile, field.name)} differ from the dataset's "
+        f"{getattr(first, field.name)}"
+        for field in fields(TensorProfile)
+        if getattr(profile, field.name) != getattr(first, field.name)
+    ]
+
+
+def _missing(members: Mapping[str, bytes], *, ours: bool) -> list[str]:
+    wanted = [f"{name}.pth" for name in REQUIRED_TENSORS]
+    if any(f"{name}.pth" in members for name in RESAMPLE_TENSORS):
+        wanted += [f"{name}.pth" for name in RESAMPLE_TENSORS]
+    if ours:
+        wanted += ["caption.txt", "json"]
+    return [f"member {name} is missing" for name in wanted if name not in members]
+
+
+def _load(data: bytes, name: str, problems: list[str]) -> "torch.Tensor | None":
+    from diffprep_resources.trainers.tensors import tensor_from_bytes
+
+    try:
+        return tensor_from_bytes(data, name=f"{name}.pth")
+    except Exception as error:  # torch.load raises RuntimeError, zip and pickle errors
+        problems.append(f"{name}.pth cannot be read: {_first_line(error)}")
+        return None
+
+
+def _tensor_problems(name: str, tensor: "torch.Tensor") -> list[str]:
+    import torch
+
+    wanted = DIMENSIONS.get(name, LATENT_DIMENSIONS)
+    if not tensor.is_floating_point() or tensor.dim() != wanted or tensor.numel() == 0:
+        return [
+            f"{name} must be a float tensor of {wanted} dimensions, "
+            f"got {tensor.dtype} {tuple(tensor.shape)}"
+        ]
+    problems = []
+    stored, needed = tensor.untyped_storage().nbytes(), tensor.numel() * tensor.element_size()
+    if stored != needed:
+        problems.append(f"{name} is a view: {stored} bytes stored for {needed} bytes of values")
+    if not bool(torch.isfinite(tensor).all()):
+        problems.append(f"{name} holds NaN or infinity")
+    elif name not in MAY_BE_CONSTANT and bool((tensor == tensor.flatten()[0]).all()):
+        problems.append(f"{name} is {tensor.flatten()[0].item()} everywhere")
+    return problems
+
+
+def _metadata(
+    data: bytes | None, problems: list[str], *, ours: bool
+) -> Mapping[str, object] | None:
+    if data is None:
+        return None
+    try:
+        content = json.loads(data)
+    except ValueError as error:
+        problems.append(f"json cannot be read: {error}")
+        return None
+    types = {field.name: field.type for field in fields(SampleMetadata)}
+    if not isinstance(content, dict):
+        problems.append(f"json must hold an object, got {type(content).__name__}")
+        return None
+    if ours and {key: type(value) for key, value in content.items()} != types:
+        got = {key: type(value).__name__ for key, value in sorted(content.items())}
+        problems.append(f"json must hold exactly {', '.join(types)}; got {got}")
+        return None
+    return content
+
+
+def _shape_problems(
+    tensors: Mapping[str, "torch.Tensor"],
+    shape: tuple[int, ...],
+    metadata: Mapping[str, object] | None,
+) -> list[str]:
+    _, height, width = shape
+    problems = []
+    if height % 2 or width % 2:
+        problems.append(f"latents must have even sides, got {height} x {width}")
+    for name in RESAMPLE_TENSORS:
+        if name in tensors and tuple(tensors[name].shape) != shape:
+            problems.append(f"{name} {tuple(tensors[name].shape)} differs from latents {shape}")
+    pixels = (metadata or {}).get("width"), (metadata or {}).get("height")
+    if isinstance(pixels[0], int) and isinstance(pixels[1], int):
+        across, down = divmod(pixels[0], width), divmod(pixels[1], height)
+        if across != down or across[1] != 0:
+            problems.append(
+                f"json says {pixels[0]}x{pixels[1]} pixels, latents are {width}x{height}"
+            )
+    return problems
+
+
+def _profile(members: Mapping[str, bytes], tensors: Mapping[str, "torch.Tensor"]) -> TensorProfile:
+    return TensorProfile(
+        members=tuple(sorted(members)),
+        dtypes=tuple(f"{name} {tensor.dtype}" for name, tensor in tensors.items()),
+        channels=tensors["latents"].shape[0],
+        text_shapes=tuple(tuple(tensors[name].shape) for name in DIMENSIONS),
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__} {error}".splitlines()[0]

@@ -1,0 +1,101 @@
+"""The published dataset validated, unless the last validation covered exactly what is there."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.energon_prepare.provenance import plan_shards, read_provenance
+from diffprep_assets.energon_prepare.update import published_fingerprint
+from diffprep_assets.freshness import fingerprint
+from diffprep_assets.layout import Layout
+from diffprep_assets.shard.record import read_record
+from diffprep_assets.stage_inputs import missing_whole_stage, shards_of_plan
+from diffprep_assets.validate.dataset import validate_dataset
+from diffprep_assets.validate.report import Check, ValidationReport
+from diffprep_resources.storage.atomic import write_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """What the validation came to; `checks` by name, those of a passed earlier one included."""
+
+    fingerprint: str
+    samples: int
+    words: str
+    checks: Mapping[str, Check]
+    facts: Mapping[str, Any]
+    reused: bool
+
+
+def validate_published(dataset: Dataset) -> Validated:
+    """The checks on the output folder. Shards found bad are marked, and the next run redoes them.
+
+    Raises StageInputError when the folder does not hold what the plan says it should.
+    """
+    layout = dataset.layout
+    shards = shards_of_plan(dataset)
+    published = published_fingerprint(dataset, shards)
+    wanted = fingerprint("validate", settings={}, inputs={"energon_prepare": published})
+    record = {"fingerprint": wanted, "files": _stamps(layout)}
+    if not record["files"]:
+        raise missing_whole_stage(dataset, "energon_prepare")
+    samples = _written(layout, [shard.shard for shard in shards])
+    last = _last(layout)
+    if last is not None and {name: last.get(name) for name in record} == record:
+        checks = {name: Check(name, message) for name, message in last["checks"].items()}
+        words = f"{samples} samples, nothing changed since the last validation"
+        return Validated(wanted, samples, words, checks, last["facts"], reused=True)
+    layout.validation.unlink(missing_ok=True)
+    report = validate_dataset(layout.output_dir)
+    checks = {check.name: check for check in report.checks}
+    facts = json.loads(json.dumps(dict(report.facts)))
+    if report.ok:
+        messages = {name: check.message for name, check in checks.items()}
+        content = {**record, "checks": messages, "facts": facts}
+        write_bytes(layout.validation, json.dumps(content, sort_keys=True, indent=1).encode())
+        words = f"{samples} samples, {len(checks)} checks passed"
+    else:
+        mark_bad(layout, report)
+        words = "; ".join(str(failure) for failure in report.failures[:5])
+    return Validated(wanted, samples, words, checks, facts, reused=False)
+
+
+def mark_bad(layout: Layout, report: ValidationReport) -> list[str]:
+    """The plan's shards that failures name, now marked; the next run writes them anew."""
+    content = read_provenance(layout.dataset_json)
+    names = plan_shards(content) if content else {}
+    bad: dict[str, set[str]] = {}
+    for failure in report.failures:
+        if failure.shard in names:
+            keys = bad.setdefault(names[failure.shard], set())
+            if failure.key:
+                keys.add(failure.key)
+    for shard, keys in bad.items():
+        marked = {"keys": sorted(keys)}
+        write_bytes(layout.shard_bad(shard), json.dumps(marked).encode())
+    return sorted(bad)
+
+
+def _written(layout: Layout, shards: list[str]) -> int:
+    records = (read_record(layout.shard_record(shard)) for shard in shards)
+    return sum(record.num_samples for record in records if record is not None)
+
+
+def _stamps(layout: Layout) -> dict[str, list[int]]:
+    """Size and mtime of every file of the output folder, by name."""
+    if not layout.output_dir.is_dir():
+        return {}
+    return {
+        path.relative_to(layout.output_dir).as_posix(): [stat.st_size, stat.st_mtime_ns]
+        for path in sorted(layout.output_dir.rglob("*"))
+        if path.is_file() and (stat := path.stat())
+    }
+
+
+def _last(layout: Layout) -> dict[str, Any] | None:
+    try:
+        return json.loads(layout.validation.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,0 +1,177 @@
+"""What turns pictures and captions into tensors: settings, identities, and the encoders' interface.
+
+Shapes: B batch, H and W pixel sides, C channels, L tokens, D width of an embedding.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import xxhash
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+EncoderRole = Literal["vae", "t5", "clip"]
+Precision = Literal["bf16", "fp16", "fp32"]
+VaeLatentMode = Literal["presampled", "resample"]
+DtypeName = Literal["bfloat16", "float16", "float32"]
+
+# Per tensor of one sample: torch's name of the stored dtype, and the shape without the batch.
+RowLayout = Mapping[str, tuple[DtypeName, tuple[int, ...]]]
+
+DTYPE_NAMES: dict[Precision, DtypeName] = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp32": "float32",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """What a recipe says about its encoders. Picklable.
+
+    `model_path` is a diffusers repository (a folder, or owner/name on the Hub). Each of the other
+    paths overrides one encoder: a repository with the usual subfolder, or the bare encoder folder.
+    """
+
+    model_path: str = "black-forest-labs/FLUX.1-dev"
+    vae_path: str | None = None
+    t5_path: str | None = None
+    clip_path: str | None = None
+    precision: Precision = "bf16"
+    t5_max_length: int = 512
+    vae_latent_mode: VaeLatentMode = "presampled"
+    seed: int = 0
+
+    @property
+    def dtype(self) -> DtypeName:
+        """In which the encoders compute and in which their results are stored."""
+        return DTYPE_NAMES[self.precision]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesIdentity:
+    """Which files. `revision` is the Hub's commit, or the digest of the local files that decide.
+
+    `reference` and `subfolder` tell a person where they came from.
+    """
+
+    kind: Literal["local", "hub"]
+    reference: str
+    revision: str
+    subfolder: str
+
+    @property
+    def deciding(self) -> list[str]:
+        """A commit says which files only with its subfolder; a digest whatever the folder."""
+        return [self.kind, self.revision, self.subfolder if self.kind == "hub" else ""]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which weights, config and (for a text encoder) tokenizer an encoder has."""
+
+    role: EncoderRole
+    weights: FilesIdentity
+    tokenizer: FilesIdentity | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex characters; equal files give equal ones, in whatever folder they lie."""
+        deciding = [self.role, *self.weights.deciding]
+        if self.tokenizer is not None:
+            deciding += self.tokenizer.deciding
+        return xxhash.xxh3_128_hexdigest("\n".join(deciding).encode())
+
+
+class LatentsEncoder(ABC):
+    """Pictures to latents on one device. Weights are loaded; nothing needs warming up."""
+
+    @abstractmethod
+    def row_layout(self, width: int, height: int) -> RowLayout:
+        """Tensors of one sample of this size in pixels. SettingError for a size it cannot take."""
+
+    @abstractmethod
+    def encode(
+        self, pixels_BHWC: "np.ndarray", *, sample_ids: Sequence[int], float32: bool = False
+    ) -> dict[str, "torch.Tensor"]:
+        """Tensors of `row_layout`, stacked (B, ...), on the CPU, contiguous, in the stored dtype.
+
+        `pixels_BHWC` is uint8 sRGB; `sample_ids` has B entries and seeds the noise of each row, any
+        number for a row of padding. With `float32` the computation runs in float32 and only its
+        result is cast: for rows that overflow in half precision. Values may be non-finite.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the weights."""
+
+
+class TextEncoder(ABC):
+    """Captions to embeddings on one device. Weights are loaded; nothing needs warming up."""
+
+    @abstractmethod
+    def row_layout(self) -> RowLayout:
+        """Tensors of one caption."""
+
+    @abstractmethod
+    def encode(
+        self, captions: Sequence[str], *, float32: bool = False
+    ) -> dict[str, "torch.Tensor"]:
+        """Tensors of `row_layout`, stacked (B, ...), as LatentsEncoder.encode gives them."""
+
+    @property
+    @abstractmethod
+    def token_limits(self) -> dict[EncoderRole, int]:
+        """Most tokens each encoder takes, its special tokens included; the rest is cut off."""
+
+    @abstractmethod
+    def token_counts(self, captions: Sequence[str]) -> dict[EncoderRole, list[int]]:
+        """Tokens of each caption before anything is cut off, special tokens included."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the weights."""
+
+
+class EncoderFamily(ABC):
+    """The encoders of one kind of pipeline. Picklable: built with the plan, used by workers.
+
+    Everything but the two methods that load weights works without torch.
+    """
+
+    @abstractmethod
+    def identities(self) -> dict[EncoderRole, ModelIdentity]:
+        """Which weights each encoder has. Digests local files; fetches no weights."""
+
+    @property
+    @abstractmethod
+    def size_multiple(self) -> int:
+        """Pictures must have sides that are multiples of this, in pixels."""
+
+    @property
+    @abstractmethod
+    def latent_channels(self) -> int: ...
+
+    @abstractmethod
+    def latents_layout(self, width: int, height: int) -> RowLayout:
+        """What LatentsEncoder.row_layout gives, from the config alone."""
+
+    @abstractmethod
+    def text_layout(self) -> RowLayout:
+        """What TextEncoder.row_layout gives, from the configs alone."""
+
+    @abstractmethod
+    def fetch(self) -> None:
+        """Bring all files here, so that several workers do not fetch the same ones side by side."""
+
+    @abstractmethod
+    def latents_encoder(self, device: str) -> LatentsEncoder:
+        """The VAE, its weights loaded onto `device` ("cpu", "cuda:0"). Raises ModelError."""
+
+    @abstractmethod
+    def text_encoder(self, device: str) -> TextEncoder:
+        """The text encoders, their weights loaded onto `device`. Raises ModelError."""

@@ -1,0 +1,70 @@
+"""Every error that diffprep raises on purpose.
+
+DiffprepError
++-- SettingError (also a ValueError)   a setting is wrong or contradicts another; before any work
+|   +-- RecipeError                    ... in a recipe file, with file and line
++-- ModelError                         an encoder cannot be found, is not supported, or is refused
++-- StageInputError                    what a stage reads is missing or stale; says what to run
++-- SourceChangedError                 source bytes differ from those that `bucket` saw
++-- DatasetLockedError                 another run holds the dataset; names it
++-- SampleReject                       one sample is left out, with a reason code; never ends a run
+"""
+
+from typing import Literal, get_args
+
+RejectCode = Literal[
+    "unreadable_image",
+    "unsupported_format",
+    "too_small",
+    "too_large",
+    "aspect_out_of_range",
+    "no_image",
+    "no_caption",
+    "caption_encoding",
+    "unsafe_name",
+    "duplicate_key",
+    "truncated_archive",
+    "unreadable_file",
+    "source_missing",
+    "encoder_failed",
+    "non_finite",
+]
+REJECT_CODES: tuple[str, ...] = get_args(RejectCode)
+
+
+class DiffprepError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class SettingError(DiffprepError, ValueError):
+    """A setting is wrong: what was got, what is allowed, where it stands."""
+
+
+class RecipeError(SettingError):
+    """A recipe file is wrong; the message names file and line."""
+
+
+class ModelError(DiffprepError):
+    """An encoder cannot be found or loaded, or its pipeline class is not supported."""
+
+
+class StageInputError(DiffprepError):
+    """What a stage reads is missing or stale; the message names the command that makes it."""
+
+
+class SourceChangedError(DiffprepError):
+    """Source bytes are not those that `bucket` saw."""
+
+
+class DatasetLockedError(DiffprepError):
+    """Another run holds the dataset's lock; the message names it."""
+
+
+class SampleReject(DiffprepError):
+    """One sample is left out. `transient` ones may succeed when tried again."""
+
+    def __init__(self, code: RejectCode, message: str, *, transient: bool = False) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code: RejectCode = code
+        self.message = message
+        self.transient = transient

@@ -1,0 +1,117 @@
+"""What a source of captioned pictures is: its files, their stamps, and the samples in them.
+
+Every path of a source is POSIX, relative to the source's root, and valid UTF-8 (names.py).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from diffprep_resources.errors import SampleReject
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file that is read for samples; `num_samples` is None where counting costs a scan."""
+
+    path: str
+    num_samples: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """`files` sorted by path; `other_files` counts what is not a source file, by suffix or kind."""
+
+    files: list[SourceFile]
+    other_files: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """Size in bytes and times in ns of a source file, and of the caption file paired with it."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    caption_path: str | None = None
+    caption_size: int = -1
+    caption_mtime_ns: int = -1
+    caption_ctime_ns: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where the bytes of one picture are: a file, a byte range of a tar, or a row of a table."""
+
+    path: str
+    offset: int = -1
+    length: int = -1
+    row: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSample:
+    """One picture with its raw caption value, or the reason why it is left out.
+
+    `image` is None only with a `reject`. `caption` is bytes (a file's content), str, a number, a
+    list of these, or None where there is none.
+    """
+
+    source_key: str
+    location: Location
+    image: bytes | None
+    caption: object
+    reject: SampleReject | None = None
+
+
+FILE_KEY = "(file)"
+"""Stands for the member or row in the source_key of a reject that speaks of a whole file."""
+
+
+def member_key(path: str, member: str | int) -> str:
+    """The source_key of one member or row of a source file."""
+    return f"{path}::{member}"
+
+
+def rejected(source_key: str, location: Location, reject: SampleReject) -> SourceSample:
+    """A sample left out for the reason `reject`; no traceback keeps the sample's bytes alive."""
+    plain = SampleReject(reject.code, reject.message, transient=reject.transient)
+    return SourceSample(source_key, location, None, None, plain)
+
+
+class Source(ABC):
+    """Picklable description of a source; holds settings, never the dataset."""
+
+    files_per_part: int = 1
+
+    @abstractmethod
+    def listing(self) -> Listing:
+        """Every file of the source. Raises SettingError where there is nothing to read."""
+
+    def revision(self) -> str | None:
+        """The pinned revision of a versioned source; None for plain files."""
+        return None
+
+    @abstractmethod
+    def num_samples(self, path: str) -> int:
+        """How many samples and rejects `samples` yields for this file, without reading pictures."""
+
+    @abstractmethod
+    def stamps(self, paths: Iterable[str]) -> Iterator[FileStamp]:
+        """The stamp of each file, in the order given; files that are gone are passed over."""
+
+    @abstractmethod
+    def samples(self, stamps: Iterable[FileStamp]) -> Iterator[SourceSample]:
+        """Every picture of the files, as a sample or a reject, holding one picture at a time."""
+
+    @abstractmethod
+    def read_image(self, location: Location) -> bytes:
+        """The bytes of one picture, from any thread; cheap when called in source order.
+
+        Raises SourceChangedError where the file is gone or shorter than it was.
+        """
+
+    def other_members(self, path: str) -> dict[str, int]:  # noqa: ARG002 (plain files hold none)
+        """What a source file holds besides its pictures and their captions, counted by kind."""
+        return {}

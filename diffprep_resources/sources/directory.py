@@ -1,0 +1,122 @@
+"""A folder of picture files with caption files, in `captions/` or beside the pictures."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from diffprep_resources.errors import SampleReject, SettingError
+from diffprep_resources.sources.base import (
+    FileStamp,
+    Listing,
+    Location,
+    Source,
+    SourceFile,
+    SourceSample,
+    rejected,
+)
+from diffprep_resources.sources.caption_files import (
+    CAPTION_SUFFIXES,
+    CaptionFinder,
+    caption_suffixes,
+    picture_stem,
+)
+from diffprep_resources.sources.fields import FieldKeys, first_caption, parse_json
+from diffprep_resources.sources.local_files import (
+    MAX_CAPTION_BYTES,
+    read_file,
+    read_range,
+    stamps_below,
+    walk_files,
+)
+from diffprep_resources.sources.names import (
+    is_picture,
+    path_to_bytes,
+    split_suffix,
+    suffix_label,
+)
+
+
+class DirectorySource(Source):
+    """Pictures of a local folder and its subfolders; source_key is the path relative to it."""
+
+    files_per_part = 4096
+
+    def __init__(self, input_dir: str | os.PathLike[str], *, keys: FieldKeys | None = None) -> None:
+        self._shown = os.fspath(input_dir)
+        self._root = path_to_bytes(os.path.abspath(self._shown))
+        self._keys = keys or FieldKeys()
+
+    def listing(self) -> Listing:
+        """Every picture file. Raises SettingError where the folder does not exist."""
+        if not os.path.isdir(self._root):
+            raise SettingError(f"source.input_dir must be a folder that exists, got {self._shown}")
+        other: Counter[str] = Counter()
+        pictures: list[str] = []
+        captions: list[str] = []
+        for path in walk_files(self._root, skipped=other):
+            suffix = split_suffix(path)[1]
+            if is_picture(suffix):
+                pictures.append(path)
+            elif suffix in CAPTION_SUFFIXES:
+                captions.append(path)
+            else:
+                other[suffix_label(suffix)] += 1
+        other.update(self._alone(captions, stems={split_suffix(path)[0] for path in pictures}))
+        pictures.sort()
+        return Listing([SourceFile(path, 1) for path in pictures], dict(sorted(other.items())))
+
+    def _alone(self, captions: list[str], *, stems: set[str]) -> Counter[str]:
+        """How many caption files of each suffix have no picture."""
+        has_images = os.path.isdir(self._root + b"/images")
+        alone: Counter[str] = Counter()
+        for path in captions:
+            stem, suffix = split_suffix(path)
+            if stem not in stems and picture_stem(path, has_images=has_images) not in stems:
+                alone[f".{suffix} without a picture"] += 1
+        return alone
+
+    def num_samples(self, path: str) -> int:  # noqa: ARG002 (the same for every file)
+        """One: a file is a picture."""
+        return 1
+
+    def stamps(self, paths: Iterable[str]) -> Iterator[FileStamp]:
+        """The stamp of each picture with its caption file's, in the order given."""
+        finder = CaptionFinder(self._root, suffixes=caption_suffixes(self._keys))
+        for stamp in stamps_below(self._root, paths):
+            found = finder.find(stamp.path)
+            if found is None:
+                yield stamp
+                continue
+            path, status = found
+            yield replace(
+                stamp,
+                caption_path=path,
+                caption_size=status.st_size,
+                caption_mtime_ns=status.st_mtime_ns,
+                caption_ctime_ns=status.st_ctime_ns,
+            )
+
+    def samples(self, stamps: Iterable[FileStamp]) -> Iterator[SourceSample]:
+        """One sample or reject per stamp, in their order."""
+        for stamp in stamps:
+            location = Location(stamp.path)
+            try:
+                image = read_file(self._root, stamp.path)
+                caption = self._caption(stamp.caption_path)
+            except SampleReject as reject:
+                yield rejected(stamp.path, location, reject)
+            else:
+                yield SourceSample(stamp.path, location, image, caption)
+
+    def _caption(self, path: str | None) -> object:
+        if path is None:
+            return None
+        data = read_file(self._root, path, max_bytes=MAX_CAPTION_BYTES)
+        if split_suffix(path)[1] != "json":
+            return data
+        return first_caption(parse_json(data, where=path), self._keys.caption_keys)
+
+    def read_image(self, location: Location) -> bytes:
+        """The picture file's bytes."""
+        return read_range(self._root, location)

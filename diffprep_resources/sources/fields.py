@@ -1,0 +1,109 @@
+"""Which field of a sample is the picture and which the caption, and how a value is looked up.
+
+A key is a column, a member's suffix, or a dotted path into JSON (`json.meta.caption`).
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from diffprep_resources.errors import SampleReject
+
+DEFAULT_IMAGE_KEYS = ("image", "jpg", "jpeg", "png", "webp", "img", "photo")
+DEFAULT_CAPTION_KEYS = ("caption", "text", "txt", "description", "prompt")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldKeys:
+    """Keys in the order in which they are tried; `chosen_*`: the recipe named them itself."""
+
+    image_keys: tuple[str, ...] = DEFAULT_IMAGE_KEYS
+    caption_keys: tuple[str, ...] = DEFAULT_CAPTION_KEYS
+    chosen_images: bool = False
+    chosen_captions: bool = False
+
+
+def field_keys(
+    *,
+    image_key: str | None = None,
+    caption_key: str | None = None,
+    image_keys: Sequence[str] | None = None,
+    caption_keys: Sequence[str] | None = None,
+) -> FieldKeys:
+    """The keys of a recipe's `data_format`: the single key alone, else the list, else defaults."""
+    images = _chosen(image_key, image_keys)
+    captions = _chosen(caption_key, caption_keys)
+    return FieldKeys(
+        image_keys=images or DEFAULT_IMAGE_KEYS,
+        caption_keys=captions or DEFAULT_CAPTION_KEYS,
+        chosen_images=images not in ((), DEFAULT_IMAGE_KEYS),
+        chosen_captions=captions not in ((), DEFAULT_CAPTION_KEYS),
+    )
+
+
+def _chosen(single: str | None, several: Sequence[str] | None) -> tuple[str, ...]:
+    return (single,) if single else tuple(several or ())
+
+
+def lookup(value: object, path: str) -> object:
+    """What stands at the dotted `path` of nested objects and lists, or None.
+
+    A name that itself holds dots is found too. Text on the way is read as JSON; where it is none,
+    the path leads nowhere.
+    """
+    if not path or value is None:
+        return value
+    if isinstance(value, str | bytes):
+        try:
+            return lookup(json.loads(value), path)
+        except (ValueError, RecursionError):
+            return None
+    if isinstance(value, Mapping):
+        for name, rest in splits(path):
+            if name in value and (found := lookup(value[name], rest)) is not None:
+                return found
+        return None
+    return _in_list(value, path) if isinstance(value, list) else None
+
+
+def _in_list(values: list[object], path: str) -> object:
+    name, _, rest = path.partition(".")
+    if re.fullmatch("[0-9]{1,9}", name) and int(name) < len(values):
+        return lookup(values[int(name)], rest)
+    return None
+
+
+def splits(path: str) -> Iterable[tuple[str, str]]:
+    """Every (name, rest) of a dotted path, the longest name first."""
+    yield path, ""
+    end = path.rfind(".")
+    while end > 0:
+        yield path[:end], path[end + 1 :]
+        end = path.rfind(".", 0, end)
+
+
+def first_caption(value: object, keys: Iterable[str]) -> object:
+    """The caption in a parsed JSON value: itself, or what the first key that leads anywhere finds.
+
+    Objects are not captions: a key that leads to one is passed over.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    for key in keys:
+        found = lookup(value, key)
+        if found is None and key.startswith("json."):
+            found = lookup(value, key.removeprefix("json."))
+        if found is not None and not isinstance(found, Mapping):
+            return found
+    return None
+
+
+def parse_json(data: bytes, *, where: str) -> object:
+    """The parsed JSON. Raises SampleReject: caption_encoding, or no_caption for other text."""
+    try:
+        return json.loads(data)
+    except UnicodeDecodeError as error:
+        raise SampleReject("caption_encoding", f"{where} is not UTF-8: {error.reason}") from error
+    except (ValueError, RecursionError) as error:
+        raise SampleReject("no_caption", f"{where} is not JSON: {error}") from error

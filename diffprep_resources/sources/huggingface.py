@@ -1,0 +1,250 @@
+"""A local folder laid out like a Hub dataset, with parquet files; source_key is `<file>::<row>`."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from diffprep_resources.errors import SampleReject, SettingError, SourceChangedError
+from diffprep_resources.sources.base import (
+    FILE_KEY,
+    FileStamp,
+    Listing,
+    Location,
+    Source,
+    SourceFile,
+    SourceSample,
+    member_key,
+    rejected,
+)
+from diffprep_resources.sources.fields import DEFAULT_CAPTION_KEYS, FieldKeys, first_caption, lookup
+from diffprep_resources.sources.hub_layout import HubChoice, files_of_split
+from diffprep_resources.sources.local_files import (
+    MAX_IMAGE_BYTES,
+    file_status,
+    read_file,
+    stamps_below,
+    walk_files,
+)
+from diffprep_resources.sources.names import inside, path_to_bytes, split_suffix, suffix_label
+from diffprep_resources.sources.parquet_rows import (
+    UNREADABLE,
+    Column,
+    RowReader,
+    as_reject,
+    caption_column,
+    group_rows,
+    group_starts,
+    image_column,
+    open_parquet,
+)
+
+Columns = tuple[Column, Column | None]
+MAX_ROW_REJECTS = 10_000
+"""Rows of a damaged row group that are rejected one by one; more are one reject."""
+
+
+class HuggingFaceSource(Source):
+    """The parquet files of one split of a local dataset folder."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        choice: HubChoice | None = None,
+        keys: FieldKeys | None = None,
+    ) -> None:
+        self._shown = os.fspath(folder)
+        self._root = path_to_bytes(os.path.abspath(self._shown))
+        self._choice = choice or HubChoice()
+        self._keys = keys or FieldKeys()
+        self._image_columns: dict[str, Column] = {}
+        self._reader = RowReader()
+
+    def listing(self) -> Listing:
+        """The split's data files with their row counts (None where the footer cannot be read).
+
+        Raises SettingError where there is no parquet file, configuration or split, or the first
+        readable file has no picture or caption column.
+        """
+        if not os.path.isdir(self._root):
+            raise SettingError(
+                f"source.hf_dataset must be a local folder that exists, got {self._shown}"
+            )
+        other: Counter[str] = Counter()
+        tables: list[str] = []
+        for path in walk_files(self._root, skipped=other):
+            suffix = split_suffix(path)[1]
+            if suffix == "parquet":
+                tables.append(path)
+            else:
+                other[suffix_label(suffix)] += 1
+        if not tables:
+            raise SettingError(
+                "source.hf_dataset must hold parquet files when it is a local folder; "
+                f"{self._shown} holds {dict(other) or 'nothing'}"
+            )
+        paths = files_of_split(sorted(tables), self._choice, readme=self._readme())
+        other["parquet of another split"] = len(tables) - len(paths)
+        counts = dict(sorted((+other).items()))
+        return Listing(list(self._counted(paths)), counts)
+
+    def _readme(self) -> str:
+        try:
+            return read_file(self._root, "README.md", max_bytes=16 << 20).decode("utf-8", "replace")
+        except SampleReject:
+            return ""
+
+    def _counted(self, paths: list[str]) -> Iterator[SourceFile]:
+        checked = False
+        for path in paths:
+            try:
+                with open_parquet(inside(self._root, path)) as file:
+                    num_rows = group_starts(file)[-1]
+                    schema = file.schema_arrow
+            except UNREADABLE as error:
+                as_reject(error, what=path)
+                yield SourceFile(path, None)
+                continue
+            if not checked:
+                image_column(schema, self._keys)
+                caption_column(schema, self._keys)
+                checked = True
+            yield SourceFile(path, num_rows)
+
+    def num_samples(self, path: str) -> int:
+        """Rows by the footer; 1, the file's reject, where footer or columns are unusable."""
+        try:
+            with open_parquet(inside(self._root, path)) as file:
+                image_column(file.schema_arrow, self._keys)
+                return group_starts(file)[-1]
+        except SettingError:
+            return 1
+        except UNREADABLE as error:
+            as_reject(error, what=path)
+            return 1
+
+    def stamps(self, paths: Iterable[str]) -> Iterator[FileStamp]:
+        """The stamp of each data file, in the order given."""
+        return stamps_below(self._root, paths)
+
+    def samples(self, stamps: Iterable[FileStamp]) -> Iterator[SourceSample]:
+        """One sample or reject per row, in order; an unreadable file is one reject."""
+        for stamp in stamps:
+            try:
+                file = open_parquet(inside(self._root, stamp.path))
+            except UNREADABLE as error:
+                yield self._file_reject(stamp.path, as_reject(error, what=stamp.path))
+                continue
+            with file:
+                yield from self._rows(stamp.path, file)
+
+    def _file_reject(self, path: str, reject: SampleReject) -> SourceSample:
+        return rejected(member_key(path, FILE_KEY), Location(path), reject)
+
+    def _rows(self, path: str, file: pq.ParquetFile) -> Iterator[SourceSample]:
+        try:
+            starts = group_starts(file)
+            schema = file.schema_arrow
+            image = image_column(schema, self._keys)
+        except SettingError as error:
+            yield self._file_reject(path, SampleReject("unreadable_file", f"{path}: {error}"))
+            return
+        except UNREADABLE as error:
+            yield self._file_reject(path, as_reject(error, what=path))
+            return
+        try:
+            caption = caption_column(schema, self._keys)
+        except SettingError:
+            caption = None
+        names = list(dict.fromkeys(column.name for column in (image, caption) if column))
+        for group in range(len(starts) - 1):
+            scalars = group_rows(file, group, names)
+            rows = range(starts[group], starts[group + 1])
+            yield from self._group(path, scalars, rows=rows, columns=(image, caption))
+
+    def _group(
+        self, path: str, found: Iterator[dict[str, pa.Scalar]], *, rows: range, columns: Columns
+    ) -> Iterator[SourceSample]:
+        """A sample or reject for each of `rows`, whatever can be read of them."""
+        row = rows.start
+        reject = SampleReject("unreadable_file", f"{path} has fewer rows than it claims")
+        try:
+            for scalars in islice(found, len(rows)):
+                yield self._sample(Location(path, row=row), scalars=scalars, columns=columns)
+                row += 1
+        except UNREADABLE as error:
+            reject = as_reject(error, what=f"{path}, rows {row} to {rows.stop - 1}")
+        if rows.stop - row > MAX_ROW_REJECTS:
+            key = member_key(path, f"{row}-{rows.stop - 1}")
+            yield rejected(key, Location(path, row=row), reject)
+            return
+        for lost in range(row, rows.stop):
+            yield rejected(member_key(path, lost), Location(path, row=lost), reject)
+
+    def _sample(
+        self, location: Location, *, scalars: dict[str, pa.Scalar], columns: Columns
+    ) -> SourceSample:
+        key = member_key(location.path, location.row)
+        image_at, caption_at = columns
+        try:
+            value = _value(scalars[image_at.name], where=f"the picture of {key}")
+            image = self._picture(lookup(value, image_at.path), location)
+            caption = None
+            if caption_at is not None:
+                value = _value(scalars[caption_at.name], where=f"the caption of {key}")
+                caption = first_caption(lookup(value, caption_at.path), DEFAULT_CAPTION_KEYS)
+        except SampleReject as reject:
+            return rejected(key, location, reject)
+        return SourceSample(key, location, image, caption)
+
+    def _picture(self, value: object, location: Location) -> bytes:
+        """The bytes in a cell, or of the file in the dataset's folder that it names."""
+        path = value
+        if isinstance(value, dict):
+            path = value.get("path")
+            value = value.get("bytes")
+        if isinstance(value, bytes):
+            if len(value) > MAX_IMAGE_BYTES:
+                message = f"{len(value)} bytes, at most {MAX_IMAGE_BYTES} are read"
+                raise SampleReject("too_large", message)
+            return value
+        if not isinstance(path, str) or not path:
+            raise SampleReject("no_image", f"row {location.row} of {location.path} has no picture")
+        if "://" in path:
+            message = f"{path} is an address, not a file of the dataset; it is not fetched"
+            raise SampleReject("source_missing", message)
+        beside = f"{os.path.dirname(location.path)}/{path}".lstrip("/")
+        for candidate in (path, beside):
+            if file_status(inside(self._root, candidate)) is not None:
+                return read_file(self._root, candidate)
+        raise SampleReject("source_missing", f"{path} is not in the dataset's folder")
+
+    def read_image(self, location: Location) -> bytes:
+        """The picture of one row."""
+        try:
+            path = inside(self._root, location.path)
+            column = self._image_columns.get(location.path)
+            if column is None:
+                with open_parquet(path) as file:
+                    column = image_column(file.schema_arrow, self._keys)
+                self._image_columns[location.path] = column
+            value = self._reader.value(path, column=column.name, row=location.row)
+            return self._picture(lookup(value, column.path), location)
+        except (*UNREADABLE, SampleReject, IndexError) as error:
+            if isinstance(error, OSError):
+                as_reject(error, what=location.path)
+            raise SourceChangedError(
+                f"source changed since bucket: row {location.row} of {location.path} ({error}); "
+                "run download and bucket again"
+            ) from error
+
+
+def _value(scalar: pa.Scalar, *, where: str) -> object:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        raise SampleReject("caption_encoding", f"{where} is not UTF-8: {error.reason}") from error

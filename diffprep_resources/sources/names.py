@@ -1,0 +1,75 @@
+r"""File names of any bytes as text that can be stored, and back; which names are safe.
+
+A byte that is not UTF-8 is written `\xNN`. A backslash that would read as such an escape is
+written `\x5c`, so that every name has exactly one text and every text one name.
+"""
+
+import re
+
+from diffprep_resources.errors import SampleReject
+
+_PICTURES = frozenset(
+    ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jxl")
+)
+_TO_ESCAPE = re.compile(r"\\(?=x[0-9a-f]{2})|[\udc80-\udcff]")
+_ESCAPED = re.compile(r"\\x(5c|[89a-f][0-9a-f])")
+
+
+def name_from_bytes(raw: bytes) -> str:
+    """The name as text: UTF-8, with other bytes escaped."""
+    try:
+        name = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        name = raw.decode("utf-8", "surrogateescape")
+    else:
+        if "\\x" not in name:
+            return name
+    return _TO_ESCAPE.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", name)
+
+
+def name_to_bytes(name: str) -> bytes:
+    """The bytes that `name_from_bytes` was given."""
+    if "\\x" in name:
+        name = _ESCAPED.sub(_unescape, name)
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = int(match[1], 16)
+    return "\\" if code == 0x5C else chr(0xDC00 + code)
+
+
+def path_to_bytes(path: str) -> bytes:
+    """A path of the recipe for the operating system, whatever the locale."""
+    return path.encode("utf-8", "surrogateescape")
+
+
+def inside(root: bytes, path: str) -> bytes:
+    """The file `path` below `root`. Raises SampleReject (unsafe_name) for a path that leaves it."""
+    if not path or path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        raise SampleReject("unsafe_name", f"{path!r} would leave the source's folder")
+    return root + b"/" + name_to_bytes(path)
+
+
+def split_suffix(path: str) -> tuple[str, str]:
+    """The path without its last suffix, and that suffix in lower case without the dot, or ''."""
+    slash = path.rfind("/")
+    dot = path.rfind(".")
+    if dot <= slash + 1:
+        return path, ""
+    return path[:dot], path[dot + 1 :].lower()
+
+
+def is_picture(suffix: str) -> bool:
+    """Whether a lower-case suffix names a picture format."""
+    return suffix in _PICTURES
+
+
+def suffix_label(suffix: str) -> str:
+    """How counts name a suffix."""
+    return f".{suffix}" if suffix else "no suffix"
+
+
+def is_hidden(path: str) -> bool:
+    """Whether any part of the path begins with a dot."""
+    return path.startswith(".") or "/." in path

@@ -1,0 +1,103 @@
+"""The task encoder that a trainer passes to energon to read a pre-encoded dataset.
+
+    get_train_dataset(path, batch_size=8, task_encoder=PreencodedTaskEncoder(), ...)
+
+Batches are uniform in shape, however many buckets the dataset has. Needs energon and torch only.
+Shapes: B samples, C latent channels, h w latent sides, L tokens, D and P embedding widths.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from megatron.energon import Cooker, DefaultTaskEncoder, Sample, basic_sample_keys, stateless
+
+from diffprep_resources.trainers.tensors import tensor_from_bytes
+
+TENSORS = ("latents", "prompt_embeds", "pooled_prompt_embeds")
+RESAMPLE_TENSORS = ("mean", "logvar")
+
+
+@dataclass(kw_only=True)
+class PreencodedSample(Sample):
+    """One sample in its stored dtypes.
+
+    latents [C, h, w] scaled; prompt_embeds [L, D]; pooled_prompt_embeds [P]; mean and logvar
+    [C, h, w] raw, only in datasets of `vae_latent_mode: resample`; metadata is the json member.
+    """
+
+    latents: torch.Tensor
+    prompt_embeds: torch.Tensor
+    pooled_prompt_embeds: torch.Tensor
+    mean: torch.Tensor | None = None
+    logvar: torch.Tensor | None = None
+    caption: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@stateless
+def cook_preencoded(sample: dict[str, Any]) -> PreencodedSample:
+    """The sample that the members' bytes hold. ValueError when a required member is missing."""
+    missing = [f"{name}.pth" for name in TENSORS if f"{name}.pth" not in sample]
+    if missing:
+        raise ValueError(f"sample {sample['__key__']}: no member {', '.join(missing)}")
+    fields: dict[str, Any] = {
+        name: tensor_from_bytes(sample[f"{name}.pth"], name=f"{sample['__key__']}.{name}.pth")
+        for name in TENSORS + RESAMPLE_TENSORS
+        if f"{name}.pth" in sample
+    }
+    return PreencodedSample(
+        **basic_sample_keys(sample),
+        **fields,
+        caption=sample.get("caption.txt", b"").decode("utf-8"),
+        metadata=json.loads(sample.get("json", b"{}")),
+    )
+
+
+class PreencodedTaskEncoder(
+    DefaultTaskEncoder[PreencodedSample, PreencodedSample, dict[str, Any], dict[str, Any]]
+):
+    """Reads `encoding: preencoded` datasets, of one or many buckets, into dicts of tensors."""
+
+    # None hands the members' bytes to the cooker, so that webdataset unpickles nothing.
+    decoder = None
+    cookers = (Cooker(cook_preencoded, has_subflavors={"encoding": "preencoded"}),)
+
+    def batch_group_criterion(self, sample: PreencodedSample) -> tuple[tuple[int, ...], None]:
+        """Samples of one latent shape go into one batch, of the size that the loader was given."""
+        return tuple(sample.latents.shape), None
+
+    @stateless
+    def batch(self, samples: list[PreencodedSample]) -> dict[str, Any]:
+        """`latents` [B, C, h, w], `prompt_embeds` [B, L, D], `pooled_prompt_embeds` [B, P].
+
+        In resample mode also `mean` and `logvar` [B, C, h, w]; always `captions`, `metadata`
+        and energon's `__key__` (lists of B) and `__sources__`. Nothing is cast.
+        """
+        names = TENSORS if samples[0].mean is None else TENSORS + RESAMPLE_TENSORS
+        return {
+            "__key__": [sample.__key__ for sample in samples],
+            "__sources__": tuple(source for s in samples for source in s.__sources__ or ()),
+            **{name: torch.stack([getattr(s, name) for s in samples]) for name in names},
+            "captions": [sample.caption for sample in samples],
+            "metadata": [sample.metadata for sample in samples],
+        }
+
+
+def resample_latents(
+    batch: dict[str, Any],
+    *,
+    scaling_factor: float,
+    shift_factor: float,
+    generator: torch.Generator | None = None,
+) -> torch.Tensor:
+    """Latents [B, C, h, w] drawn anew from the posterior, scaled, in the stored dtype.
+
+    For datasets of `vae_latent_mode: resample`. `(mean + exp(logvar / 2) * eps - shift) * scale`,
+    computed in float32; the factors are those of the VAE's config (dataset.json has them).
+    """
+    mean = batch["mean"].float()
+    noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
+    drawn = mean + torch.exp(0.5 * batch["logvar"].float()) * noise
+    return ((drawn - shift_factor) * scaling_factor).to(batch["mean"].dtype)

@@ -1,0 +1,106 @@
+"""What every kind of source promises."""
+
+import io
+import pickle
+import tarfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from diffprep_resources.sources.base import Source, SourceSample
+from diffprep_resources.sources.directory import DirectorySource
+from diffprep_resources.sources.huggingface import HuggingFaceSource
+from diffprep_resources.sources.webdataset import WebDatasetSource
+
+NUM_FILES, NUM_PICTURES = 3, 20
+
+
+def picture(file: int, number: int) -> bytes:
+    return f"{file}-{number}".encode() * (number + 1)
+
+
+def directory(root: Path) -> Source:
+    for file in range(NUM_FILES):
+        for number in range(NUM_PICTURES):
+            stem = root / f"images/{file}-{number:02}"
+            stem.parent.mkdir(exist_ok=True)
+            stem.with_suffix(".jpg").write_bytes(picture(file, number))
+            stem.with_suffix(".txt").write_text("words")
+    return DirectorySource(root)
+
+
+def webdataset(root: Path) -> Source:
+    for file in range(NUM_FILES):
+        with tarfile.open(root / f"{file}.tar", "w") as tar:
+            for number in range(NUM_PICTURES):
+                for suffix, data in (("txt", b"words"), ("jpg", picture(file, number))):
+                    info = tarfile.TarInfo(f"{number:02}.{suffix}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+    return WebDatasetSource(f"{root}/*.tar")
+
+
+def huggingface(root: Path) -> Source:
+    for file in range(NUM_FILES):
+        images = [{"bytes": picture(file, number), "path": "x"} for number in range(NUM_PICTURES)]
+        table = pa.table({"image": images, "text": ["words"] * NUM_PICTURES})
+        pq.write_table(table, root / f"train-{file}.parquet", row_group_size=6)
+    return HuggingFaceSource(root)
+
+
+@pytest.fixture(params=[directory, webdataset, huggingface])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
+    make: Callable[[Path], Source] = request.param
+    return make(tmp_path)
+
+
+def read(source: Source) -> list[SourceSample]:
+    return list(source.samples(source.stamps(file.path for file in source.listing().files)))
+
+
+def test_every_picture_is_a_sample_with_its_caption_in_source_order(source: Source) -> None:
+    samples = read(source)
+    expected = [picture(file, n) for file in range(NUM_FILES) for n in range(NUM_PICTURES)]
+    assert [sample.image for sample in samples] == expected
+    assert {str(s.caption).strip("b'") for s in samples} == {"words"}
+    assert len({sample.source_key for sample in samples}) == len(samples)
+
+
+def test_files_are_listed_sorted_and_counted_as_read(source: Source) -> None:
+    files = source.listing().files
+    assert [file.path for file in files] == sorted(file.path for file in files)
+    for file in files:
+        count = len(list(source.samples(source.stamps([file.path]))))
+        assert file.num_samples in (None, count)
+        assert source.num_samples(file.path) == count
+
+
+def test_a_pickled_source_reads_the_same_pictures_by_location(source: Source) -> None:
+    samples = read(source)
+    copy = pickle.loads(pickle.dumps(source))
+    assert [copy.read_image(sample.location) for sample in samples] == [s.image for s in samples]
+    assert read(copy) == samples
+
+
+def test_pictures_are_read_from_several_threads_at_once(source: Source) -> None:
+    samples = read(source)
+    shuffled = samples[::3] + samples[1::3] + samples[2::3]
+    with ThreadPoolExecutor(8) as pool:
+        images = list(pool.map(lambda sample: source.read_image(sample.location), shuffled))
+    assert images == [sample.image for sample in shuffled]
+
+
+def test_stamps_keep_the_order_asked_for_and_pass_over_what_is_gone(source: Source) -> None:
+    paths = [file.path for file in source.listing().files][::-1]
+    stamps = list(source.stamps([*paths, "gone"]))
+    assert [stamp.path for stamp in stamps] == paths
+    assert all(stamp.size > 0 and stamp.mtime_ns > 0 and stamp.ctime_ns > 0 for stamp in stamps)
+
+
+def test_a_source_on_disk_has_no_revision(source: Source) -> None:
+    assert source.revision() is None
+    assert source.files_per_part == (4096 if isinstance(source, DirectorySource) else 1)

@@ -1,0 +1,178 @@
+"""Finished shards of small random tensors, made as the shard stage makes them."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xxhash
+from megatron.energon import WorkerConfig, get_loader, get_val_dataset
+
+from diffprep_assets.energon_prepare.metadata_files import EmptyEncodings
+from diffprep_assets.energon_prepare.names import Split
+from diffprep_assets.energon_prepare.provenance import DatasetDescription
+from diffprep_assets.energon_prepare.publish import FinishedShard
+from diffprep_assets.layout import Layout
+from diffprep_assets.shard.members import SampleMetadata, sample_members
+from diffprep_assets.shard.record import SampleRow, ShardRecord, write_record, write_samples
+from diffprep_assets.shard.tar_writer import TarSample, TarWriter
+from diffprep_resources.trainers.energon import PreencodedTaskEncoder
+
+TOKENS, WIDTH_T5, WIDTH_CLIP, CHANNELS = 6, 8, 4, 16
+
+
+def random_tensors(
+    sample_id: int, *, width: int, height: int, version: str, resample: bool = False
+) -> dict[str, torch.Tensor]:
+    seed = xxhash.xxh3_64_intdigest(f"{sample_id} {version}".encode()) % 2**31
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator).to(torch.bfloat16)
+
+    latents = (CHANNELS, height // 8, width // 8)
+    tensors = {
+        "latents": draw(*latents),
+        "prompt_embeds": draw(TOKENS, WIDTH_T5),
+        "pooled_prompt_embeds": draw(WIDTH_CLIP),
+    }
+    if resample:
+        tensors |= {"mean": draw(*latents), "logvar": draw(*latents)}
+    return tensors
+
+
+def sample_metadata(sample_id: int, *, width: int, height: int, version: str) -> SampleMetadata:
+    return SampleMetadata(
+        source_key=f"images/{sample_id}.jpg",
+        original_width=width * 2,
+        original_height=height * 2,
+        width=width,
+        height=height,
+        crop_left=0,
+        crop_top=0,
+        crop_width=width * 2,
+        crop_height=height * 2,
+        image_digest=xxhash.xxh3_128_hexdigest(f"image {sample_id}".encode()),
+        caption_digest=xxhash.xxh3_128_hexdigest(f"caption {sample_id} {version}".encode()),
+    )
+
+
+def caption_of(sample_id: int, version: str) -> str:
+    return f"picture {sample_id} of {version} \u00e9"
+
+
+class ShardFactory:
+    """Writes finished shards into a layout, as the shard stage does."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def __call__(
+        self,
+        number: int,
+        ids: Sequence[int],
+        *,
+        split: Split = "train",
+        size: tuple[int, int] = (64, 32),
+        version: str = "v1",
+        resample: bool = False,
+    ) -> FinishedShard:
+        width, height = size
+        shard = f"g1-64-{width}x{height}-{number:06d}"
+        path = self.layout.shard_tar(shard)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows: list[SampleRow] = []
+        temporary = path.with_suffix(".new")
+        with temporary.open("wb") as file:
+            writer = TarWriter(file)
+            for sample_id in ids:
+                tensors = random_tensors(
+                    sample_id, width=width, height=height, version=version, resample=resample
+                )
+                members = sample_members(
+                    tensors,
+                    caption=caption_of(sample_id, version),
+                    metadata=sample_metadata(
+                        sample_id, width=width, height=height, version=version
+                    ),
+                )
+                row = writer.add(TarSample(f"{sample_id:010d}", members))
+                rows.append(
+                    SampleRow(
+                        sample_id, row.key, row.offset, row.size, row.digest, "l", "t", row.parts
+                    )
+                )
+            summary = writer.close()
+        temporary.replace(path)
+        write_samples(self.layout.shard_samples(shard), rows)
+        record = ShardRecord(
+            shard=shard,
+            fingerprint=xxhash.xxh3_128_hexdigest(f"{shard} {version}".encode()),
+            tier=64,
+            width=width,
+            height=height,
+            number=number,
+            num_samples=len(rows),
+            size_bytes=summary.size_bytes,
+            end_offset=summary.end_offset,
+            digest=summary.digest,
+            inputs={"encode_latents": f"l{version}", "encode_text": f"t{version}"},
+        )
+        write_record(self.layout.shard_record(shard), record)
+        return FinishedShard(split, record)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(root=tmp_path / "storage", dataset="demo", output_dir=tmp_path / "out")
+
+
+@pytest.fixture
+def make_shard(layout: Layout) -> ShardFactory:
+    return ShardFactory(layout)
+
+
+@pytest.fixture
+def description() -> DatasetDescription:
+    return DatasetDescription(
+        dataset="demo",
+        recipe={"image": {"image_size": 64}},
+        recipe_hash="0" * 32,
+        models={"vae": {"role": "vae", "reference": "tiny", "revision_or_digest": "abc"}},
+        source_revision=None,
+        listed=0,
+        rejects={},
+    )
+
+
+@pytest.fixture
+def empty() -> EmptyEncodings:
+    generator = np.random.default_rng(0)
+    return EmptyEncodings(
+        t5=generator.standard_normal((1, TOKENS, WIDTH_T5), dtype=np.float32),
+        clip=generator.standard_normal((1, WIDTH_CLIP), dtype=np.float32),
+    )
+
+
+@pytest.fixture
+def draw_tensors() -> Callable[..., dict[str, torch.Tensor]]:
+    return random_tensors
+
+
+@pytest.fixture
+def read_split() -> Callable[..., list[dict]]:
+    """Reads a split once, in order, with energon's own loader and our task encoder."""
+
+    def read(folder: Path, split: str = "train", *, batch_size: int = 4) -> list[dict]:
+        workers = WorkerConfig(rank=0, world_size=1, num_workers=0)
+        dataset = get_val_dataset(
+            folder,
+            split_part=split,
+            worker_config=workers,
+            batch_size=batch_size,
+            task_encoder=PreencodedTaskEncoder(),
+        )
+        return list(get_loader(dataset, watchdog_timeout_seconds=None))
+
+    return read
