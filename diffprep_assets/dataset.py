@@ -8,6 +8,7 @@ from typing import Any
 
 from diffprep_assets.freshness import digest_of, fingerprint
 from diffprep_assets.layout import Layout
+from diffprep_assets.recipe.folders import overlap
 from diffprep_assets.recipe.load import LoadedRecipe
 from diffprep_assets.recipe.schema import Recipe
 from diffprep_assets.recipe.stage_fields import (
@@ -142,6 +143,12 @@ class Dataset:
 
         An output folder that was moved, so that the one on record is gone, stays the dataset's.
         """
+        lies = overlap(self.layout.output_dir, self.layout.folder)
+        if lies is not None:
+            raise SettingError(
+                f"{self.loaded.path}: output.output_dir ({self.layout.output_dir}) {lies} the "
+                f"dataset's work folder ({self.layout.folder}); choose a folder apart from it"
+            )
         owner = {"recipe": self.name, "output_dir": str(self.layout.output_dir)}
         if self.layout.owner.exists():
             found = json.loads(self.layout.owner.read_text())

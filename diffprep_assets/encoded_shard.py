@@ -34,9 +34,7 @@ def shard_metadata(
     }
 
 
-def reject_rows(
-    stage: str, rejects: Iterable[tuple[Member, SampleReject]]
-) -> list[dict[str, Any]]:
+def reject_rows(stage: str, rejects: Iterable[tuple[Member, SampleReject]]) -> list[dict[str, Any]]:
     """Rejects as the row file keeps them, by sample_id."""
     rows = [
         {

@@ -8,7 +8,7 @@ import dagster as dg
 
 from diffprep_assets.dataset_graph import DatasetGraph
 from diffprep_assets.dataset_locks import run_lock
-from diffprep_assets.partitions import parts_of, shards_of, stage_key
+from diffprep_assets.partitions import PARTS, parts_of, shards_of, stage_key
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_resources.errors import DiffprepError
@@ -63,7 +63,9 @@ def make_dataset(
     return MadeDataset(None)
 
 
-def partition_range(instance: dg.DagsterInstance, dataset: str, unit: str) -> tuple[str, str] | None:
+def partition_range(
+    instance: dg.DagsterInstance, dataset: str, unit: str
+) -> tuple[str, str] | None:
     """First and last registered partition, in the order that a range follows."""
     definition = parts_of(dataset) if unit == "parts" else shards_of(dataset)
     keys = instance.get_dynamic_partitions(definition.name or "")
@@ -127,16 +129,14 @@ def schedule_of(graph: DatasetGraph, job: dg.JobDefinition) -> dg.ScheduleDefini
 def _run_config(
     name: str, stages: tuple[str, ...], encode_config: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    if not encode_config:
-        return {}
-    group = asset_group_name(name)
-    return {
-        "ops": {
-            f"{group}__{stage}": {"config": dict(encode_config)}
+    config: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    if encode_config:
+        config["ops"] = {
+            f"{asset_group_name(name)}__{stage}": {"config": dict(encode_config)}
             for stage in stages
             if stage.startswith("encode_")
         }
-    }
+    return config
 
 
 def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
@@ -153,3 +153,20 @@ def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
                 error = error.cause
             return stage, error.message.strip() if error else "failed"
     return "run", "failed before its first stage"
+
+
+def instance() -> dg.DagsterInstance:
+    """The instance of DAGSTER_HOME; a context manager."""
+    return dg.DagsterInstance.get()
+
+
+def failed_partitions(dataset: str, stage: str) -> set[str]:
+    """Partitions whose last try failed, as Dagster's log has it."""
+    partitions = parts_of(dataset) if stage in PARTS else shards_of(dataset)
+    with instance() as dagster_instance:
+        statuses = dagster_instance.get_status_by_partition(
+            stage_key(dataset, stage),
+            dagster_instance.get_dynamic_partitions(partitions.name or ""),
+            partitions,
+        )
+    return {key for key, status in (statuses or {}).items() if status and status.value == "FAILED"}

@@ -77,6 +77,11 @@ class Layout:
         return self.folder / "rejects.parquet"
 
     @property
+    def prepared(self) -> Path:
+        """What was last published whole: the fingerprint of energon_prepare."""
+        return self.folder / "prepared.json"
+
+    @property
     def validation(self) -> Path:
         """What the last passed validation covered."""
         return self.folder / "validation.json"

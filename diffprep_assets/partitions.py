@@ -1,12 +1,14 @@
 """Names, partitions and options that every stage of a dataset shares."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.recipe.names import asset_group_name
+
+Decorator = Callable[[Callable[..., Any]], dg.AssetsDefinition]
 
 PARTS = ("download", "bucket")
 SHARDS = ("encode_latents", "encode_text", "shard")
@@ -26,30 +28,53 @@ def stage_key(dataset: str, stage: str) -> dg.AssetKey:
     return dg.AssetKey([dataset, stage])
 
 
-def whole_stage(dataset: str, stage: str, *, reads: Sequence[str], kind: str) -> dict[str, Any]:
-    """Options of an asset that is made as a whole."""
-    return {
-        "key": stage_key(dataset, stage),
-        "group_name": asset_group_name(dataset),
-        "kinds": {kind},
-        "code_version": FORMAT_VERSIONS[stage],
-        "deps": [stage_key(dataset, read) for read in reads],
-        # A range run of shards takes whole stages along; all its assets need one policy.
-        "backfill_policy": dg.BackfillPolicy.single_run(),
-    }
+def whole_stage(
+    dataset: str,
+    stage: str,
+    *,
+    reads: Sequence[str],
+    kind: str,
+    check_specs: Sequence[dg.AssetCheckSpec] = (),
+) -> Decorator:
+    """Makes an asset that is written as a whole; `reads` names the stages before it."""
+    return _asset(dataset, stage, reads, kind, check_specs=list(check_specs))
 
 
 def partitioned_stage(
-    dataset: str, stage: str, *, reads: Sequence[str], kind: str
-) -> dict[str, Any]:
-    """Options of an asset that records each partition itself, through shard_events."""
-    parts = stage in PARTS
-    return {
-        **whole_stage(dataset, stage, reads=reads, kind=kind),
-        "partitions_def": parts_of(dataset) if parts else shards_of(dataset),
-        "output_required": False,
-        "dagster_type": dg.Nothing,
-    }
+    dataset: str,
+    stage: str,
+    *,
+    reads: Sequence[str],
+    kind: str,
+    pool: str | None = None,
+    op_tags: Mapping[str, Any] | None = None,
+) -> Decorator:
+    """Makes an asset that records each partition itself, through shard_events."""
+    return _asset(
+        dataset,
+        stage,
+        reads,
+        kind,
+        partitions_def=parts_of(dataset) if stage in PARTS else shards_of(dataset),
+        output_required=False,
+        dagster_type=dg.Nothing,
+        pool=pool,
+        op_tags=op_tags,
+    )
+
+
+def _asset(dataset: str, stage: str, reads: Sequence[str], kind: str, **options: Any) -> Decorator:
+    decorator: Any = dg.asset
+    return decorator(
+        key=stage_key(dataset, stage),
+        group_name=asset_group_name(dataset),
+        kinds={kind},
+        code_version=FORMAT_VERSIONS[stage],
+        deps=[stage_key(dataset, read) for read in reads],
+        # A range run of shards takes whole stages along; all its assets need one policy.
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        **options,
+    )
 
 
 def sync_partitions(

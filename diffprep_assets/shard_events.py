@@ -106,9 +106,7 @@ def _failure(context: dg.AssetExecutionContext, failures: list[Failed]) -> dg.Fa
 class _Log:
     """What the event log knows of this asset's partitions and of their inputs, read once."""
 
-    def __init__(
-        self, context: dg.AssetExecutionContext, upstreams: tuple[Upstream, ...]
-    ) -> None:
+    def __init__(self, context: dg.AssetExecutionContext, upstreams: tuple[Upstream, ...]) -> None:
         self._instance = context.instance
         self._storage = context.instance.event_log_storage
         self._asset = context.asset_key
@@ -177,9 +175,7 @@ class _Log:
         pointers = self._storage.get_latest_storage_id_by_partition(
             upstream.key, upstream.event_type, set(keys)
         )
-        return lambda key: _input_tags(
-            name, versions.get(key), pointers.get(key)
-        )
+        return lambda key: _input_tags(name, versions.get(key), pointers.get(key))
 
     def _whole(self, upstream: Upstream) -> tuple[str | None, int | None]:
         record = self._storage.get_asset_records([upstream.key])

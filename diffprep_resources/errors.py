@@ -10,7 +10,7 @@ DiffprepError
 +-- SampleReject                       one sample is left out, with a reason code; never ends a run
 """
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 RejectCode = Literal[
     "unreadable_image",
@@ -68,3 +68,11 @@ class SampleReject(DiffprepError):
         self.code: RejectCode = code
         self.message = message
         self.transient = transient
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Crosses process boundaries whole."""
+        return _reject, (self.code, self.message, self.transient)
+
+
+def _reject(code: RejectCode, message: str, transient: bool) -> SampleReject:
+    return SampleReject(code, message, transient=transient)

@@ -9,6 +9,7 @@ from diffprep_assets.bucket.scan import BucketRules
 from diffprep_assets.bucket.worker import BucketSpec, bucket_task, finished_bucket
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import together
+from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partitions import partitioned_stage, stage_key
 from diffprep_assets.recipe.stage_fields import bucket_fields
@@ -21,9 +22,8 @@ from diffprep_resources.progress.base import Progress
 
 def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
     """The asset of the parts' samples."""
-    options = partitioned_stage(dataset.name, "bucket", reads=["download"], kind="parquet")
 
-    @dg.asset(**options)
+    @partitioned_stage(dataset.name, "bucket", reads=["download"], kind="parquet")
     def bucket(
         context: dg.AssetExecutionContext,
         engines: dg.ResourceParam[Engines],
@@ -61,7 +61,7 @@ def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinitio
                 context,
                 run.results(engines.cpu, progress=progress, log=log),
                 upstreams=[Upstream(stage_key(dataset.name, "download"), partitioned=True)],
-                code_version=options["code_version"],
+                code_version=FORMAT_VERSIONS["bucket"],
             )
 
     return bucket

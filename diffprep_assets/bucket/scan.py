@@ -44,14 +44,14 @@ def scanned(
         return bool(rows) and rows[0].stamp == stamp_digest(stamp)
 
     for is_known, run in groupby(stamps, key=unchanged):
-        run = list(run)
         if is_known:
             for stamp in run:
                 for _, rows in groupby(known[stamp.path], key=lambda row: row.group):
                     yield list(rows), False
             continue
-        digests = {stamp.path: stamp_digest(stamp) for stamp in run}
-        for sample in source.samples(run):
+        changed = list(run)
+        digests = {stamp.path: stamp_digest(stamp) for stamp in changed}
+        for sample in source.samples(changed):
             yield rows_of(sample, rules=rules, stamp=digests[sample.location.path]), True
 
 

@@ -6,6 +6,7 @@ tier for which no side grows more than `max_upscale`. Aspects are width / height
 """
 
 import functools
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -61,23 +62,36 @@ class BucketRule:
             for width, height in self.shapes
         )
 
+    @property
+    def middles(self) -> tuple[tuple[int, int], ...]:
+        """(a, b) for each two neighbouring shapes: width * a > height * b is nearer the wider."""
+        return tuple(
+            (2 * h * next_h, w * next_h + next_w * h)
+            for (w, h), (next_w, next_h) in itertools.pairwise(self.shapes)
+        )
+
     def bucket_for(self, width: int, height: int) -> Bucket:
         """The bucket of an upright picture of this size.
 
         Raises SampleReject aspect_out_of_range, or too_small where every tier would enlarge it
         beyond `max_upscale`.
         """
-        aspect = Fraction(width, height)
-        if not self.min_aspect <= aspect <= self.max_aspect:
+        low, high = self.min_aspect, self.max_aspect
+        if not (
+            width * low.denominator >= height * low.numerator
+            and width * high.denominator <= height * high.numerator
+        ):
             raise SampleReject(
                 "aspect_out_of_range",
-                f"{width}x{height} has width / height {float(aspect):.4g}; allowed are "
-                f"{self.min_aspect} to {self.max_aspect}",
+                f"{width}x{height} has width / height {width / height:.4g}; allowed are "
+                f"{low} to {high}",
             )
-        shape = min(self.shapes, key=lambda shape: abs(aspect - Fraction(*shape)))
+        # A tie goes to the narrower shape.
+        shape = self.shapes[sum(width * below > height * above for below, above in self.middles)]
+        grow, of = self.max_upscale.as_integer_ratio()
         for tier in reversed(self.tiers):
             sides = shape[0] * tier // _PATCHES, shape[1] * tier // _PATCHES
-            if sides[0] <= self.max_upscale * width and sides[1] <= self.max_upscale * height:
+            if sides[0] * of <= width * grow and sides[1] * of <= height * grow:
                 return Bucket(tier, *sides)
         raise SampleReject(
             "too_small",
@@ -97,9 +111,8 @@ class BucketRule:
             w * self.max_aspect.denominator <= h * self.max_aspect.numerator
         )
         shape = np.zeros(w.shape, np.int64)
-        for (p, q), (next_p, next_q) in zip(self.shapes, self.shapes[1:], strict=False):
-            beyond_middle = w * (2 * q * next_q) > h * (p * next_q + next_p * q)
-            shape += beyond_middle.astype(np.int64)
+        for below, above in self.middles:
+            shape += (w * below > h * above).astype(np.int64)
         grow, of = self.max_upscale.as_integer_ratio()
         sides = np.array(self.shapes, np.int64)[shape].astype(exact)
         index = np.full(w.shape, TOO_SMALL, np.int64)

@@ -8,6 +8,7 @@ import dagster as dg
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import together
 from diffprep_assets.download.worker import DownloadSpec, download_task, finished_download
+from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partitions import partitioned_stage, stage_key
 from diffprep_assets.shard_events import Upstream, recorded
@@ -19,9 +20,8 @@ from diffprep_resources.progress.base import Progress
 
 def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
     """The asset of the parts' files."""
-    options = partitioned_stage(dataset.name, "download", reads=["source_index"], kind="parquet")
 
-    @dg.asset(**options)
+    @partitioned_stage(dataset.name, "download", reads=["source_index"], kind="parquet")
     def download(
         context: dg.AssetExecutionContext,
         engines: dg.ResourceParam[Engines],
@@ -51,7 +51,7 @@ def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
                 context,
                 run.results(engines.cpu, progress=progress, log=log),
                 upstreams=[Upstream(stage_key(dataset.name, "source_index"), partitioned=False)],
-                code_version=options["code_version"],
+                code_version=FORMAT_VERSIONS["download"],
             )
 
     return download

@@ -59,12 +59,12 @@ class DownloadWorker(PartitionWorker):
         return _result(task, new=True)
 
 
-def download_task(key: str, paths: list[str], *, source: Source, revision: str | None) -> DownloadTask:
+def download_task(
+    key: str, paths: list[str], *, source: Source, revision: str | None
+) -> DownloadTask:
     """The part's files as they are now, and the fingerprint of that."""
     stamps = tuple(source.stamps(paths))
-    return DownloadTask(
-        key, len(stamps), stamps_fingerprint(stamps, revision=revision), stamps
-    )
+    return DownloadTask(key, len(stamps), stamps_fingerprint(stamps, revision=revision), stamps)
 
 
 def finished_download(layout: Layout, task: PartitionTask) -> PartitionResult | None:
@@ -76,8 +76,6 @@ def finished_download(layout: Layout, task: PartitionTask) -> PartitionResult | 
 
 def _result(task: PartitionTask, *, new: bool) -> PartitionResult:
     files = task.num_samples
-    counts = SampleCounts(
-        files, files, encoded=files if new else 0, reused=0 if new else files
-    )
+    counts = SampleCounts(files, files, encoded=files if new else 0, reused=0 if new else files)
     size = sum(stamp.size for stamp in task.stamps) if isinstance(task, DownloadTask) else 0
     return PartitionResult(task.fingerprint, counts, size)

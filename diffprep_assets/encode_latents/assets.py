@@ -10,6 +10,7 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import together
 from diffprep_assets.encode_latents.worker import LatentsSpec
 from diffprep_assets.encoded_shard import finished_shard
+from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partition_worker import PartitionTask
 from diffprep_assets.partitions import partitioned_stage, stage_key
@@ -35,11 +36,15 @@ def encode_latents_asset(
     dataset: Dataset, *, wait_minutes: float, op_tags: dict[str, Any]
 ) -> dg.AssetsDefinition:
     """The asset of the shards' latents."""
-    options = partitioned_stage(
-        dataset.name, "encode_latents", reads=["shard_members"], kind="safetensors"
-    )
 
-    @dg.asset(**options, pool="gpu", op_tags=op_tags)
+    @partitioned_stage(
+        dataset.name,
+        "encode_latents",
+        reads=["shard_members"],
+        kind="safetensors",
+        pool="gpu",
+        op_tags=op_tags,
+    )
     def encode_latents(
         context: dg.AssetExecutionContext,
         config: EncodeConfig,
@@ -83,7 +88,7 @@ def encode_latents_asset(
                         stage_key(dataset.name, "shard_members"), partitioned=True, observed=True
                     )
                 ],
-                code_version=options["code_version"],
+                code_version=FORMAT_VERSIONS["encode_latents"],
             )
 
     return encode_latents

@@ -77,7 +77,9 @@ class LatentsWorker(PartitionWorker):
             path,
             rows=self.encoder.row_layout(bucket.width, bucket.height),
             num_rows=len(members),
-            metadata=shard_metadata(task, members, settings=spec.settings, fingerprints=fingerprints),
+            metadata=shard_metadata(
+                task, members, settings=spec.settings, fingerprints=fingerprints
+            ),
         ) as rows:
             result = encode_in_batches(
                 enumerate(members),
@@ -89,7 +91,10 @@ class LatentsWorker(PartitionWorker):
             rejected = [(members[row], reject) for (row, _), reject in result.rejects]
             rows.close(rejects=reject_rows(STAGE, rejected))
         return encoded_result(
-            path, task, encoded=result.encoded, rejects=[reject.code for _, reject in rejected],
+            path,
+            task,
+            encoded=result.encoded,
+            rejects=[reject.code for _, reject in rejected],
             facts={"batch_size": result.batch_size},
         )
 

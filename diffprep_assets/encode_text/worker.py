@@ -78,9 +78,7 @@ class TextWorker(PartitionWorker):
             self.encoder.close()
             self.encoder = None
 
-    def _shard(
-        self, task: PartitionTask, encoder: TextEncoder, report: Report
-    ) -> PartitionResult:
+    def _shard(self, task: PartitionTask, encoder: TextEncoder, report: Report) -> PartitionResult:
         spec, path = self.spec, self.spec.layout.text(task.key)
         members = members_of_shard(spec.layout, task.key)
         fingerprints = [caption_fingerprint(member, spec.settings) for member in members]
@@ -99,9 +97,7 @@ class TextWorker(PartitionWorker):
                 load_threads=1,
                 report=report,
             )
-            rejected = [
-                (members[row], reject) for (_, at), reject in result.rejects for row in at
-            ]
+            rejected = [(members[row], reject) for (_, at), reject in result.rejects for row in at]
             rows.close(rejects=reject_rows(STAGE, rejected))
         codes = [reject.code for _, reject in rejected]
         facts = {"batch_size": result.batch_size, "captions_encoded": result.encoded}
@@ -158,7 +154,8 @@ def _tokens(encoder: TextEncoder, captions: dict[str, list[int]]) -> dict[str, d
     return {
         role: {
             "truncated": sum(
-                times for tokens, times in zip(counts[role], uses, strict=True)
+                times
+                for tokens, times in zip(counts[role], uses, strict=True)
                 if tokens > limits[role]
             ),
             "longest": max(counts[role], default=0),

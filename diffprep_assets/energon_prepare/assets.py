@@ -12,7 +12,7 @@ from diffprep_resources.progress.base import Progress, SampleCounts
 def energon_prepare_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
     """The asset of the output folder."""
 
-    @dg.asset(**whole_stage(dataset.name, "energon_prepare", reads=["shard"], kind="energon"))
+    @whole_stage(dataset.name, "energon_prepare", reads=["shard"], kind="energon")
     def energon_prepare(
         context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
     ) -> dg.MaterializeResult:

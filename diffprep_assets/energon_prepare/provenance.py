@@ -14,7 +14,13 @@ from typing import Any
 
 import xxhash
 
-from diffprep_assets.energon_prepare.names import SPLITS, PublishedShard, highest_rewrites, is_tar_name, tar_name
+from diffprep_assets.energon_prepare.names import (
+    SPLITS,
+    PublishedShard,
+    highest_rewrites,
+    is_tar_name,
+    tar_name,
+)
 
 FORMAT = "diffprep dataset"
 FORMAT_VERSION = 1
@@ -24,7 +30,6 @@ PACKAGES = (
     "huggingface_hub",
     "megatron-energon",
     "numpy",
-    "opencv-python-headless",
     "pillow",
     "pyarrow",
     "safetensors",

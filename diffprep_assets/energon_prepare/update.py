@@ -1,5 +1,6 @@
 """The output folder brought up to the plan."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -16,6 +17,7 @@ from diffprep_assets.energon_prepare.names import Split
 from diffprep_assets.energon_prepare.provenance import DatasetDescription
 from diffprep_assets.energon_prepare.publish import FinishedShard, Publication, publish
 from diffprep_assets.freshness import digest_of, fingerprint
+from diffprep_assets.layout import Layout
 from diffprep_assets.recipe.stage_fields import published_fields
 from diffprep_assets.rejects import Reject, bucket_rejects, write_rejects
 from diffprep_assets.shard.record import ShardRecord, read_record
@@ -24,7 +26,7 @@ from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.shard_plan.table import read_head as read_plan_head
 from diffprep_assets.source_index.table import SourceIndex, read_index
 from diffprep_assets.stage_inputs import missing_partitions, missing_whole_stage, shards_of_plan
-from diffprep_resources.storage.atomic import remove_leftovers
+from diffprep_resources.storage.atomic import remove_leftovers, write_bytes
 from diffprep_resources.storage.row_file import row_reader
 
 
@@ -47,6 +49,7 @@ def prepare(dataset: Dataset) -> Prepared:
     if index is None:
         raise missing_whole_stage(dataset, "source_index")
     records = _fresh_records(dataset, shards)
+    layout.prepared.unlink(missing_ok=True)
     tables = [(part, layout.bucket(part)) for part in index.parts.parts]
     listed = sum(pq.read_metadata(path).num_rows for _, path in tables)
     rejects = write_rejects(layout.rejects, _all_rejects(tables, shards, records))
@@ -63,8 +66,10 @@ def prepare(dataset: Dataset) -> Prepared:
         finalize=finalize,
     )
     remove_orphans(dataset, {shard.shard for shard in shards})
+    published = published_fingerprint(dataset, shards)
+    write_bytes(layout.prepared, json.dumps({"fingerprint": published}).encode())
     return Prepared(
-        fingerprint=published_fingerprint(dataset, shards),
+        fingerprint=published,
         publication=publication,
         listed=listed,
         written=sum(record.num_samples for record in records),
@@ -80,6 +85,14 @@ def published_fingerprint(dataset: Dataset, shards: list[PlannedShard]) -> str:
         settings=published_fields(dataset.loaded.resolved),
         inputs={"shard": digest_of(content), "empty": dataset.empty_text_fingerprint},
     )
+
+
+def prepared_fingerprint(layout: Layout) -> str | None:
+    """The fingerprint of what was last published whole; None when nothing was."""
+    try:
+        return json.loads(layout.prepared.read_bytes())["fingerprint"]
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
 
 
 def remove_orphans(dataset: Dataset, shards: set[str]) -> None:

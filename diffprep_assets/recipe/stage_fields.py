@@ -65,7 +65,7 @@ def plan_fields(recipe: Recipe) -> dict[str, Any]:
 
 def latents_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
     """What `encode_latents` reads; `models` gives the fingerprint of each encoder by role."""
-    fields = {
+    fields: dict[str, Any] = {
         "model.vae": models["vae"],
         "model.precision": recipe.model.precision,
         "model.vae_latent_mode": recipe.model.vae_latent_mode,

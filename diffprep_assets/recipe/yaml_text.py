@@ -25,7 +25,7 @@ _FALSE = re.compile(r"false|False|FALSE|no|No|NO|off|Off|OFF")
 _INT = re.compile(r"[-+]?(0|[1-9][0-9_]{0,30})")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9_]*)(\.[0-9]*|(?=[eE])))([eE][-+]?[0-9]{1,4})?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_COLOUR_COMMENT = re.compile(r"\s*(#[0-9a-fA-F]{3,8})\s*[,}]?\s*$")
+_COLOUR_COMMENT = re.compile(r"[ \t]*(#[0-9a-fA-F]{3,8})[ \t]*[,}]?[ \t]*(\n|$)")
 
 
 @dataclass(slots=True)
@@ -70,8 +70,7 @@ def read_yaml(text: str, *, environment: Mapping[str, str]) -> Document:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         document.problems.append(Problem((), f"this is not YAML: {' '.join(reason.split())}"))
         return document
-    reader = _Reader(document, references, environment)
-    reader.text_lines = [*shielded.split("\n"), ""]
+    reader = _Reader(document, references, environment, text=shielded)
     document.data = reader.read(node, ()) if node else {}
     return document
 
@@ -80,13 +79,18 @@ class _Reader:
     """Turns composed nodes into data, once per use of an alias, within a limit."""
 
     def __init__(
-        self, document: Document, references: list[Reference], environment: Mapping[str, str]
+        self,
+        document: Document,
+        references: list[Reference],
+        environment: Mapping[str, str],
+        *,
+        text: str,
     ) -> None:
+        self.text = text
         self.document = document
         self.references = references
         self.environment = environment
         self.num_nodes = 0
-        self.text_lines: list[str] = []
 
     def read(self, node: yaml.Node, where: Location) -> object:
         self.document.lines.setdefault(where, node.start_mark.line + 1)
@@ -146,10 +150,8 @@ class _Reader:
 
     def _warn_of_colour(self, node: yaml.ScalarNode, where: Location) -> None:
         """`background: #000000` is a key without a value and a comment; nobody means that."""
-        mark = node.start_mark
-        comment = (
-            None if node.value else _COLOUR_COMMENT.match(self.text_lines[mark.line][mark.column :])
-        )
+        start = node.start_mark.index
+        comment = _COLOUR_COMMENT.match(self.text[start : start + 60]) if not node.value else None
         if comment:
             self._problem(where, f"needs quotes, '{comment[1]}'; without them # begins a comment")
 

@@ -7,6 +7,7 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import together
+from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partitions import partitioned_stage, stage_key
 from diffprep_assets.shard.worker import ShardSpec, finished_tar, shard_task
@@ -19,9 +20,8 @@ from diffprep_resources.progress.base import Progress
 def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
     """The asset of the finished tars."""
     reads = ["encode_latents", "encode_text"]
-    options = partitioned_stage(dataset.name, "shard", reads=reads, kind="tar")
 
-    @dg.asset(**options)
+    @partitioned_stage(dataset.name, "shard", reads=reads, kind="tar")
     def shard(
         context: dg.AssetExecutionContext,
         engines: dg.ResourceParam[Engines],
@@ -46,7 +46,7 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
                 upstreams=[
                     Upstream(stage_key(dataset.name, read), partitioned=True) for read in reads
                 ],
-                code_version=options["code_version"],
+                code_version=FORMAT_VERSIONS["shard"],
             )
 
     return shard

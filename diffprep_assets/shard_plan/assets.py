@@ -33,7 +33,7 @@ def shard_members_spec(dataset: Dataset) -> dg.AssetSpec:
 def shard_plan_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
     """The asset that assigns samples to shards."""
 
-    @dg.asset(**whole_stage(dataset.name, "shard_plan", reads=["bucket"], kind="parquet"))
+    @whole_stage(dataset.name, "shard_plan", reads=["bucket"], kind="parquet")
     def shard_plan(
         context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
     ) -> Iterator[Any]:

@@ -175,8 +175,9 @@ def _placed(
                 next_number[bucket.name] = number + 1
                 shard, places = f"g{state.generation}-{bucket.name}-{number:06d}", 0
             open_shards[place] = (shard, places + 1)
-            row = replace(row, shard=shard)
-        placed.append(row)
+            placed.append(replace(row, shard=shard))
+        else:
+            placed.append(row)
     placed.sort(key=lambda row: (row.shard is None, row.shard or "", row.sample_id))
     return Plan(tuple(placed), replace(state, next_number=next_number, open_shards=open_shards))
 

@@ -62,10 +62,11 @@ def update_plan(dataset: Dataset, index: SourceIndex) -> PlanUpdate:
     head = read_head(layout.shard_plan)
     changed = head is None or head["fingerprint"] != wanted
     if changed:
-        _write(dataset, updated_plan(
+        plan = updated_plan(
             read_plan(layout.shard_plan), kept_samples(tables), dataset.plan_settings
-        ), wanted)
-    elif (read_head(layout.shards) or {}).get("plan_digest") != head["digest"]:
+        )
+        _write(dataset, plan, wanted)
+    elif head is not None and (read_head(layout.shards) or {}).get("plan_digest") != head["digest"]:
         _write(dataset, read_plan(layout.shard_plan), wanted)
     head = read_head(layout.shard_plan) or {}
     return PlanUpdate(

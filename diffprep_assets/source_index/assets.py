@@ -13,7 +13,7 @@ from diffprep_resources.progress.base import Progress, SampleCounts
 def source_index_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
     """The asset that lists the dataset's source."""
 
-    @dg.asset(**whole_stage(dataset.name, "source_index", reads=[], kind="parquet"))
+    @whole_stage(dataset.name, "source_index", reads=[], kind="parquet")
     def source_index(
         context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
     ) -> dg.MaterializeResult:

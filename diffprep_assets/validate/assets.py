@@ -1,4 +1,4 @@
-"""validate: whether a trainer can read all of what was published; each question a blocking check."""
+"""validate: can a trainer read all that was published? Each question is a blocking check."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,9 +30,8 @@ def validate_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
         for name, description in CHECKS.items()
     ]
 
-    @dg.asset(
-        **whole_stage(dataset.name, "validate", reads=["energon_prepare"], kind="json"),
-        check_specs=specs,
+    @whole_stage(
+        dataset.name, "validate", reads=["energon_prepare"], kind="json", check_specs=specs
     )
     def validate(
         context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]

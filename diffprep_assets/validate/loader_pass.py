@@ -19,8 +19,12 @@ BATCH_SIZE = 8
 
 @dataclass(slots=True)
 class Pass:
-    """What came out of the loader: samples by shard and by latents' shape, and what raised."""
+    """What came out of the loader: samples by shard and by latents' shape, and what raised.
 
+    `read` counts by shard what was read, also what never became a batch since the loader stopped.
+    """
+
+    read: Counter[str] = field(default_factory=Counter)
     by_shard: Counter[str] = field(default_factory=Counter)
     by_shape: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
@@ -36,6 +40,7 @@ class Pass:
         """An error handler for energon: the sample that raised, and why."""
         key = sample.get("__key__") if isinstance(sample, dict) else None
         shard = sources[0].shard_name if sources else None
+        self.read[shard or ""] += 1
         self.failures.append(Failure(f"the task encoder raised: {error}", shard, key))
 
 
@@ -50,7 +55,8 @@ def loader_check(folder: DatasetFolder, *, expected: Mapping[str, int]) -> tuple
         stopped = _read_split(folder, split, seen)
         short = [name for name in here if seen.by_shard[name] != expected[name]]
         if stopped is not None:
-            shard = short[0] if short else None
+            # Shards are read in order, each to its end: the first not read whole is where it was.
+            shard = next((name for name in here if seen.read[name] < expected[name]), None)
             seen.failures.append(Failure(f"the loader stopped: {stopped}", shard))
         elif len(seen.failures) == before:
             seen.failures += [
@@ -75,12 +81,17 @@ def expected_samples(folder: DatasetFolder, excluded: Mapping[str, int]) -> dict
 
 def _read_split(folder: DatasetFolder, split: str, seen: Pass) -> str | None:
     """What ended the pass early; None when it went through. Energon prints, so that is caught."""
-    from megatron.energon import WorkerConfig, get_loader, get_val_dataset
+    from megatron.energon import WorkerConfig, get_loader, get_val_dataset, stateless
 
-    from diffprep_resources.trainers.energon import PreencodedTaskEncoder
+    from diffprep_resources.trainers.energon import PreencodedSample, PreencodedTaskEncoder
 
     class CountingTaskEncoder(PreencodedTaskEncoder):
         __default_failure_tolerance__ = 0
+
+        @stateless
+        def encode_sample(self, sample: PreencodedSample) -> PreencodedSample:
+            seen.read.update(source.shard_name for source in sample.__sources__ or ())
+            return sample
 
     workers = WorkerConfig(rank=0, world_size=1, num_workers=0, global_error_handler=seen.note)
     try:

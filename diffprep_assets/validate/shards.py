@@ -60,7 +60,7 @@ class ShardInspector:
         findings.size_bytes += self._folder.tar(name).stat().st_size
         problems = [*self._count_problems(name, walk), *self._row_problems(walk, rows)]
         findings.counts += [Failure(problem, name) for problem in problems]
-        self._inspect_samples(name, rows or walk.samples)
+        self._inspect_samples(name, walk.samples if walk.problem is None else rows or walk.samples)
 
     def _count_problems(self, name: str, walk: Walk) -> Iterator[str]:
         """The tar against .info.json, .idx and dataset.json."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from diffprep_assets.shard.tar_writer import TarPart
+from diffprep_assets.shard.tar_writer import BLOCK, TarPart
 
 # As in energon 7.4.1, flavors/webdataset/config.py.
 MEMBER_NAME = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
@@ -37,11 +37,16 @@ def walk_tar(path: Path) -> Walk:
     problem = None
     try:
         with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
-            for sample in _samples(tar):
-                found.append(sample)
+            found.extend(_samples(tar))
+            file.seek(tar.offset)
+            # tarfile takes a damaged header for the end, without a word.
+            if file.read(BLOCK).strip(b"\0"):
+                problem = f"damaged header at byte {tar.offset}"
     except tarfile.TarError as error:
+        problem = str(error)
+    if problem is not None:
         after = f" after sample {found[-1].key}" if found else ""
-        problem = f"not a whole tar{after}: {error}"
+        problem = f"not a whole tar{after}: {problem}"
     return Walk(tuple(found), problem)
 
 

@@ -42,7 +42,7 @@ def validate_published(dataset: Dataset) -> Validated:
     if not record["files"]:
         raise missing_whole_stage(dataset, "energon_prepare")
     samples = _written(layout, [shard.shard for shard in shards])
-    last = _last(layout)
+    last = last_validation(layout)
     if last is not None and {name: last.get(name) for name in record} == record:
         checks = {name: Check(name, message) for name, message in last["checks"].items()}
         words = f"{samples} samples, nothing changed since the last validation"
@@ -94,7 +94,8 @@ def _stamps(layout: Layout) -> dict[str, list[int]]:
     }
 
 
-def _last(layout: Layout) -> dict[str, Any] | None:
+def last_validation(layout: Layout) -> dict[str, Any] | None:
+    """What the last passed validation covered; None when there is none."""
     try:
         return json.loads(layout.validation.read_bytes())
     except (FileNotFoundError, ValueError):

@@ -1,6 +1,5 @@
 """A model repository on the Hugging Face Hub, pinned to the commit that was found first."""
 
-import logging
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,11 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from diffprep_resources.errors import ModelError
-from diffprep_resources.hub.access import HubAccess, is_offline, refused, status_of
+from diffprep_resources.hub.access import HubAccess, refused, status_of
 from diffprep_resources.hub.base import Repository, RepositoryKind
 from diffprep_resources.hub.local import read_json_object
-
-logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
 T = TypeVar("T")
@@ -47,7 +44,7 @@ class HubRepository(Repository):
             raise ModelError(f"{shown}: no such file")
         return read_json_object(self.folder([name]) / name, shown=shown)
 
-    def revision(self, subfolder: str, names: Iterable[str]) -> str:  # noqa: ARG002 (see docstring)
+    def revision(self, subfolder: str, names: Iterable[str]) -> str:
         """The commit: it covers every file of the repository."""
         return self.commit
 
@@ -81,28 +78,26 @@ def is_hub_name(reference: str) -> bool:
 def open_hub_repository(reference: str, *, access: HubAccess, used_for: str) -> HubRepository:
     """The repository `owner/name[@revision]`: its commit and file names; no file is fetched.
 
-    Offline, or while the Hub cannot be reached, the commit that the cache holds. Raises ModelError
-    naming `used_for`, the repository, its page and the ways to log in.
+    Offline, or while the Hub cannot be reached, what the cache holds. Raises ModelError naming
+    `used_for`, the repository, its page and the ways to log in.
     """
-    from httpx2 import HTTPError
+    from huggingface_hub import HfApi
 
     repo_id, wanted = _parse(reference, used_for=used_for)
 
-    def cached(reason: Exception | None) -> HubRepository:
-        commit, names = _cached_snapshot(
-            repo_id, revision=wanted, access=access, used_for=used_for, reason=reason
+    def resolve() -> str:
+        # It remembers the answer in the cache, and falls back on that with a warning.
+        found = HfApi().resolve_revision(
+            repo_id, revision=wanted, token=access.token(), cache_dir=access.cache_dir
         )
-        return HubRepository(repo_id, commit, names, used_for, access)
+        return found.resolved
 
-    if is_offline():
-        return cached(None)
-    try:
-        commit, names = _listing(repo_id, revision=wanted, token=access.token())
-    except (HTTPError, OSError) as error:
-        status = status_of(error)
-        if status is not None and status < 500 and status not in {408, 429}:
-            raise _refused(error, repo_id=repo_id, used_for=used_for) from None
-        return cached(error)
+    commit = _asked(resolve, repo_id=repo_id, used_for=used_for)
+    names = _asked(
+        lambda: _file_names(repo_id, commit=commit, access=access),
+        repo_id=repo_id,
+        used_for=used_for,
+    )
     return HubRepository(repo_id, commit, names, used_for, access)
 
 
@@ -121,63 +116,60 @@ def _parse(reference: str, *, used_for: str) -> tuple[str, str | None]:
     return match[1], match[2]
 
 
-def _listing(
-    repo_id: str, *, revision: str | None, token: str | None
-) -> tuple[str, tuple[str, ...]]:
-    from huggingface_hub import HfApi
+def _file_names(repo_id: str, *, commit: str, access: HubAccess) -> tuple[str, ...]:
+    """Names of the commit's files: from the cache, as a commit never changes, else from the Hub."""
+    from httpx2 import HTTPError
+    from huggingface_hub import HfApi, get_cached_repo_tree
+    from huggingface_hub.errors import CachedRepoTreeNotFoundError, OfflineModeIsEnabled
 
-    info = HfApi().model_info(repo_id, revision=revision, token=token)
-    if info.sha is None:
-        raise ModelError(f"{repo_id}: the Hub names no commit")
-    return info.sha, tuple(sorted(sibling.rfilename for sibling in info.siblings or ()))
+    try:
+        files = get_cached_repo_tree(repo_id, revision=commit, cache_dir=access.cache_dir)
+        return tuple(sorted(file.path for file in files))
+    except CachedRepoTreeNotFoundError:
+        pass
+    try:
+        info = HfApi().model_info(repo_id, revision=commit, token=access.token())
+        return tuple(sorted(sibling.rfilename for sibling in info.siblings or ()))
+    except (HTTPError, OfflineModeIsEnabled):
+        names = _snapshot_names(repo_id, commit=commit, access=access)
+        if names:
+            return names
+        raise
 
 
-def _cached_snapshot(
-    repo_id: str,
-    *,
-    revision: str | None,
-    access: HubAccess,
-    used_for: str,
-    reason: Exception | None,
-) -> tuple[str, tuple[str, ...]]:
-    """Commit and file names of the cached snapshot. `reason`: why the Hub did not say."""
+def _snapshot_names(repo_id: str, *, commit: str, access: HubAccess) -> tuple[str, ...]:
+    """Names of the commit's files that an older huggingface_hub left in the cache, if any."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
         # The pattern matches no file: the snapshot is wanted as it is, also when it is partial.
-        folder = Path(
-            snapshot_download(
-                repo_id,
-                revision=revision,
-                local_files_only=True,
-                allow_patterns=[],
-                cache_dir=access.cache_dir,
-            )
-        )
-    except LocalEntryNotFoundError as error:
-        raise _refused(reason or error, repo_id=repo_id, used_for=used_for) from None
-    if reason is not None:
-        detail = status_of(reason) or type(reason).__name__
-        logger.warning(
-            "%s: the Hub cannot be reached (%s); using the cached commit %s of %s",
-            used_for,
-            detail,
-            folder.name,
+        found = snapshot_download(
             repo_id,
+            revision=commit,
+            local_files_only=True,
+            allow_patterns=[],
+            cache_dir=access.cache_dir,
         )
-    names = (path for path in folder.rglob("*") if path.is_file())
-    return folder.name, tuple(sorted(path.relative_to(folder).as_posix() for path in names))
+    except LocalEntryNotFoundError:
+        return ()
+    files = (path for path in Path(found).rglob("*") if path.is_file())
+    return tuple(sorted(path.relative_to(found).as_posix() for path in files))
 
 
 def _asked(call: Callable[[], T], *, repo_id: str, used_for: str) -> T:
     """What `call` returns. Errors of the Hub become ModelError; a full disk and the like stay."""
     from httpx2 import HTTPError
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.errors import (
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RevisionResolutionError,
+    )
 
+    refusals = (HTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, RevisionResolutionError)
     try:
         return call()
-    except (HTTPError, HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+    except refusals as error:
         raise _refused(_root_cause(error), repo_id=repo_id, used_for=used_for) from None
 
 

@@ -1,5 +1,6 @@
 """Opens what a recipe names as a model: a local folder, or a repository on the Hugging Face Hub."""
 
+import os.path
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +46,8 @@ class ModelHub:
         return open_hub_repository(reference, access=access, used_for=used_for)
 
     def _folder(self, reference: str) -> Path:
-        return (self.base_folder or Path()).absolute() / Path(reference).expanduser()
+        start = (self.base_folder or Path()).absolute()
+        return start / os.path.expanduser(reference)
 
 
 def _is_path(reference: str) -> bool:

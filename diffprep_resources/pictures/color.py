@@ -49,7 +49,7 @@ def color_notes(image: Image.Image) -> tuple[str, ...]:
             return ("CMYK without a colour profile; converted plainly",)
         return ()
     mode = _mode_for(profile, mode=_plain_mode(image.mode))
-    if mode is None or _transform(profile, mode) == "unusable":
+    if mode is None or transform_to_srgb(profile, mode) == "unusable":
         return ("colour profile cannot be used; taken as sRGB",)
     return ()
 
@@ -66,16 +66,14 @@ def _split_alpha(image: Image.Image, *, bit_depth: int) -> tuple[Image.Image, Im
     key = image.info.get("transparency")
     if image.mode in (*_SIXTEEN_BIT, "I", "F"):
         return _eight_bit(image, key=key)
-    if image.mode in _WITH_ALPHA:
-        with_alpha = image if image.mode in ("RGBA", "LA") else image.convert("RGBA")
-        plain = with_alpha.convert("L" if with_alpha.mode == "LA" else "RGB")
-        return plain, with_alpha.getchannel("A")
+    mode = _plain_mode(image.mode)
     if key is not None and image.mode in ("P", "L", "RGB", "1"):
         image.info["transparency"] = _scaled_key(key, mode=image.mode, bit_depth=bit_depth)
-        with_alpha = image.convert("RGBA")
-        return with_alpha.convert("RGB"), with_alpha.getchannel("A")
-    mode = _plain_mode(image.mode)
-    return (image if image.mode == mode else image.convert(mode)), None
+    elif image.mode not in _WITH_ALPHA:
+        return (image if image.mode == mode else image.convert(mode)), None
+    wanted = "LA" if mode == "L" else "RGBA"
+    with_alpha = image if image.mode == wanted else image.convert(wanted)
+    return with_alpha.convert(mode), with_alpha.getchannel("A")
 
 
 def _plain_mode(mode: str) -> str:
@@ -117,7 +115,7 @@ def _through_profile(pixels: Image.Image, *, profile: ColorProfile | None) -> Im
     if profile is None and pixels.mode == "LAB":
         transform = _lab_transform()
     else:
-        transform = _transform(profile, mode) if profile and mode else None
+        transform = transform_to_srgb(profile, mode) if profile and mode else None
     if not isinstance(transform, ImageCms.ImageCmsTransform):
         return pixels if pixels.mode == "RGB" else pixels.convert("RGB")
     source = pixels if mode in (None, pixels.mode) else pixels.convert(mode)
@@ -136,7 +134,7 @@ def _mode_for(profile: ColorProfile, *, mode: str) -> str | None:
 
 
 @functools.lru_cache(maxsize=32)
-def _transform(
+def transform_to_srgb(
     profile: ColorProfile, mode: str
 ) -> ImageCms.ImageCmsTransform | Literal["same", "unusable"]:
     """The way to sRGB, perceptual as ImageCms does it; `same` where the profile is sRGB already."""

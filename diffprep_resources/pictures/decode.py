@@ -17,6 +17,8 @@ from diffprep_resources.pictures.opening import (
     reading_picture,
 )
 
+__all__ = ["PictureInfo", "PictureLimits", "load_upright", "probe"]
+
 _TRANSPOSES = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -61,7 +63,7 @@ def probe(data: bytes, *, limits: PictureLimits) -> PictureInfo:
 
 
 def load_upright(data: bytes, *, limits: PictureLimits, background: str) -> Image.Image:
-    """The first frame, upright, mode RGB, in sRGB, of the size that `probe` says.
+    """The first frame, upright, mode RGB, in sRGB, of the size that `probe` says, without metadata.
 
     `background` is a colour such as '#ffffff' that shows through transparent pixels. Raises
     SampleReject unreadable_image, unsupported_format, too_small or too_large.
@@ -84,7 +86,11 @@ def _upright_pixels(opened: OpenedPicture, *, background: tuple[int, int, int]) 
             f"its header says {opened.width}x{opened.height} pixels, its data holds "
             f"{pixels.width}x{pixels.height}",
         )
-    return pixels
+    # The same pixels without the file's EXIF and profile: whoever saves them as PNG or turns them
+    # by EXIF would apply those a second time. Image.copy() would do it at the price of a copy.
+    plain = pixels._new(pixels.im)
+    plain.info.clear()
+    return plain
 
 
 def _frames(opened: OpenedPicture) -> tuple[int, tuple[str, ...]]:

@@ -59,7 +59,7 @@ def reading_picture() -> Iterator[None]:
             "unreadable_image", "not enough memory to decode this picture", transient=True
         ) from error
     except Exception as error:
-        text = f"{type(error).__name__}: {error}"
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise SampleReject("unreadable_image", f"cannot be decoded ({text})") from error
 
 

@@ -112,6 +112,6 @@ class Source(ABC):
         Raises SourceChangedError where the file is gone or shorter than it was.
         """
 
-    def other_members(self, path: str) -> dict[str, int]:  # noqa: ARG002 (plain files hold none)
+    def other_members(self, path: str) -> dict[str, int]:
         """What a source file holds besides its pictures and their captions, counted by kind."""
         return {}

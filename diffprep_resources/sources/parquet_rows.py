@@ -44,7 +44,10 @@ def open_parquet(path: bytes) -> pq.ParquetFile:
     """The file with its footer read; column data is read a page at a time."""
     file = open(path, "rb")  # noqa: SIM115 (closed with the ParquetFile)
     try:
-        return pq.ParquetFile(pa.PythonFile(file, mode="r"), buffer_size=_BUFFER_BYTES)
+        # Pre-buffering, pyarrow's default, would hold the columns of a whole row group.
+        return pq.ParquetFile(
+            pa.PythonFile(file, mode="r"), buffer_size=_BUFFER_BYTES, pre_buffer=False
+        )
     except BaseException:
         file.close()
         raise
@@ -130,17 +133,18 @@ def group_rows(
 class RowReader:
     """Single values of a column, from any thread; decodes each row group once when read in order.
 
-    Keeps the values read last, up to `CACHE_BYTES`, and one place to go on from.
+    Keeps the values read last, up to `cache_bytes`, and one place to go on from.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
+        self._cache_bytes = cache_bytes
         self._lock = threading.Lock()
         self._values: OrderedDict[tuple[bytes, str, int], tuple[object, int]] = OrderedDict()
         self._held = 0
         self._place: _Place | None = None
 
-    def __reduce__(self) -> tuple[type["RowReader"], tuple[()]]:
-        return RowReader, ()
+    def __reduce__(self) -> tuple[type["RowReader"], tuple[int]]:
+        return RowReader, (self._cache_bytes,)
 
     def value(self, path: bytes, *, column: str, row: int) -> object:
         """The value at `row`. Raises IndexError past the end, and what pyarrow raises."""
@@ -168,7 +172,7 @@ class RowReader:
     def _keep(self, key: tuple[bytes, str, int], value: object) -> None:
         self._held += _num_bytes(value) - self._values.pop(key, (None, 0))[1]
         self._values[key] = (value, _num_bytes(value))
-        while self._held > CACHE_BYTES and len(self._values) > 1:
+        while self._held > self._cache_bytes and len(self._values) > 1:
             self._held -= self._values.popitem(last=False)[1][1]
 
 

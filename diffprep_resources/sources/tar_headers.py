@@ -120,7 +120,7 @@ def _checked_size(header: bytes, *, offset: int) -> int:
     size = _number(header[124:136])
     checksum = _number(header[148:156])
     blank = header[:148] + b" " * 8 + header[156:]
-    if size is not None and checksum in (sum(blank), _signed_sum(blank)):
+    if size is not None and (checksum == sum(blank) or checksum == _signed_sum(blank)):
         return size
     if offset > 0:
         raise SampleReject("unreadable_file", f"the header at byte {offset} is damaged")
@@ -133,7 +133,7 @@ def _checked_size(header: bytes, *, offset: int) -> int:
 
 def _signed_sum(blank: bytes) -> int:
     """The checksum as some old writers make it, of signed bytes."""
-    return sum(blank) - 256 * sum(byte > 127 for byte in blank) if not blank.isascii() else -1
+    return sum(blank) - 256 * sum(byte > 127 for byte in blank)
 
 
 def _number(field: bytes) -> int | None:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: write to a temporary name, fsync, rename, fsync the folder."""
+"""Files that appear whole or not at all: written aside, synced, renamed, the folder synced."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ TEMPORARY_PREFIX = ".writing-"
 
 
 def temporary_beside(path: Path) -> Path:
-    """A fresh hidden name in the same folder, so that a rename to `path` never crosses filesystems."""
+    """A fresh hidden name in the same folder: a rename to `path` never crosses filesystems."""
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{uuid4().hex[:8]}")
 
 

@@ -104,7 +104,8 @@ class RowReader:
     """Rows of a whole row file, one at a time, read where they lie."""
 
     def __init__(self, file: "safe_open") -> None:
-        self._slices = {name: file.get_slice(name) for name in file.keys() if name != REJECTS}
+        names = file.keys()
+        self._slices = {name: file.get_slice(name) for name in names if name != REJECTS}
 
     def row(self, number: int) -> "dict[str, torch.Tensor]":
         """The tensors of one row, without the leading dimension."""

@@ -86,9 +86,7 @@ def test_tars_are_hard_links_of_the_finished_ones(
         assert (layout.output_dir / name).samefile(layout.shard_tar(shard.record.shard))
 
 
-def test_publishing_again_writes_nothing(
-    layout: Layout, shards: list[FinishedShard], put
-) -> None:
+def test_publishing_again_writes_nothing(layout: Layout, shards: list[FinishedShard], put) -> None:
     put(shards)
     before = files(layout.root), files(layout.output_dir)
     again = put(shards)
@@ -238,9 +236,7 @@ def test_a_damaged_tar_that_was_made_again_is_published_under_a_new_name(
     assert not published.exists()
 
 
-def test_a_damaged_index_is_written_anew(
-    layout: Layout, shards: list[FinishedShard], put
-) -> None:
+def test_a_damaged_index_is_written_anew(layout: Layout, shards: list[FinishedShard], put) -> None:
     put(shards)
     good = (layout.nv_meta / "digests.parquet").read_bytes()
     (layout.nv_meta / "digests.parquet").write_bytes(b"")
@@ -307,7 +303,7 @@ def test_a_missing_tar_names_its_shard_and_the_command(
     layout: Layout, shards: list[FinishedShard], put
 ) -> None:
     layout.shard_tar(shards[0].record.shard).unlink()
-    with pytest.raises(StageInputError, match="g1-64-64x32-000000.*diffprep run demo"):
+    with pytest.raises(StageInputError, match=r"g1-64-64x32-000000.*diffprep run demo"):
         put(shards)
 
 

@@ -116,5 +116,16 @@ def test_whole_numbers_are_keys():
 
 
 def test_no_text_makes_it_raise():
-    for text in ("\x00", "a: 'x", "%YAML 9", "&", "*x", "? ", "- - -", "!!int x", "!!int 'x'"):
+    for text in (
+        "\x00",
+        "a:\u2028 b:\u2028 c: ",
+        "a: 'x",
+        "%YAML 9",
+        "&",
+        "*x",
+        "? ",
+        "- - -",
+        "!!int x",
+        "!!int 'x'",
+    ):
         read_yaml(text, environment={})

@@ -29,7 +29,9 @@ RECORD = ShardRecord(
     digest="d" * 32,
     inputs={"encode_text": "t", "encode_latents": "l"},
     settings={"model.precision": "bf16", "output": [1, None]},
-    rejects=(ShardReject("a/\u00e9.jpg", 7, "encode_latents", "non_finite", "NaN", transient=True),),
+    rejects=(
+        ShardReject("a/\u00e9.jpg", 7, "encode_latents", "non_finite", "NaN", transient=True),
+    ),
 )
 ROWS = [
     SampleRow(5, "0000000005", 0, 1024, "a" * 32, "l5", "t5", (TarPart("json", 512, 2),)),

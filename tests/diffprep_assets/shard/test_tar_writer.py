@@ -7,7 +7,6 @@ from pathlib import Path
 import datasets
 import pytest
 import torch
-import webdataset
 import xxhash
 from megatron.energon.epathlib import EPath
 from megatron.energon.flavors.webdataset.prepare import (
@@ -15,6 +14,7 @@ from megatron.energon.flavors.webdataset.prepare import (
     IndexSamplePart,
     WebdatasetPreparator,
 )
+from webdataset.compat import WebDataset
 
 from diffprep_assets.energon_prepare.publish import FinishedShard
 from diffprep_assets.layout import Layout
@@ -22,7 +22,9 @@ from diffprep_assets.shard.tar_writer import TarSample, TarWriter, tar_header
 from diffprep_resources.trainers.tensors import tensor_from_bytes
 
 SAMPLES = (
-    TarSample("0000000000", (("latents.pth", b"a" * 700), ("caption.txt", b"one"), ("json", b"{}"))),
+    TarSample(
+        "0000000000", (("latents.pth", b"a" * 700), ("caption.txt", b"one"), ("json", b"{}"))
+    ),
     TarSample("0000000007", (("latents.pth", b"b" * 512), ("caption.txt", b""), ("json", b"{}"))),
     TarSample("0000000003", (("latents.pth", b"c"), ("caption.txt", b"three"), ("json", b"{}"))),
 )
@@ -85,7 +87,7 @@ def test_webdataset_and_datasets_read_the_same_samples(
     ids = (4, 11, 7)
     shard = make_shard(0, ids, resample=True)
     url = str(layout.shard_tar(shard.record.shard))
-    read = list(webdataset.WebDataset(url, shardshuffle=False))
+    read = list(WebDataset(url, shardshuffle=False))
     table = datasets.load_dataset(
         "webdataset", data_files={"train": [url]}, split="train", cache_dir=str(tmp_path / "cache")
     )

@@ -24,7 +24,9 @@ WIDE = Bucket(512, 704, 352)
 ALL_TRAIN = {"train": Fraction(1), "val": Fraction(0), "test": Fraction(0)}
 
 
-def candidate(name: str, *, bucket: Bucket = SQUARE, digest: str = "d", group: str = "") -> Candidate:
+def candidate(
+    name: str, *, bucket: Bucket = SQUARE, digest: str = "d", group: str = ""
+) -> Candidate:
     return Candidate(name, group or name, "p00000", digest, "c", bucket, (0, 0, 9, 9))
 
 
@@ -72,7 +74,9 @@ def test_an_added_sample_changes_only_the_last_shard():
     after = plan_of("abcdefg", old=before)
     assert members(after)["g0-512-512x512-000000"] == list("bcde")
     assert members(after)["g0-512-512x512-000001"] == ["f", "g", "a"]
-    digests = [{s.shard: s.members_digest for s in planned_shards(p.samples)} for p in (before, after)]
+    digests = [
+        {s.shard: s.members_digest for s in planned_shards(p.samples)} for p in (before, after)
+    ]
     changed = [shard for shard in digests[1] if digests[0].get(shard) != digests[1][shard]]
     assert changed == ["g0-512-512x512-000001"]
 
@@ -171,7 +175,10 @@ def test_a_plan_written_and_read_is_the_same_and_the_same_bytes(tmp_path: Path):
     plan = plan_of([f"{i:02d}" for i in range(8)], old=plan, train=Fraction(1, 2))
     digest = write_plan(tmp_path / "a.parquet", plan, fingerprint="f")
     assert read_plan(tmp_path / "a.parquet") == plan
-    assert write_plan(tmp_path / "b.parquet", read_plan(tmp_path / "a.parquet"), fingerprint="f") == digest
+    assert (
+        write_plan(tmp_path / "b.parquet", read_plan(tmp_path / "a.parquet"), fingerprint="f")
+        == digest
+    )
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
     shards = planned_shards(plan.samples)
     write_shards(tmp_path / "s.parquet", shards, plan_digest=digest)

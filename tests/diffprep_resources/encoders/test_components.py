@@ -10,13 +10,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPConfig, CLIPModel, CLIPTextConfig
 
-from diffprep_resources.encoders.base import EncoderFamily
+from diffprep_resources.encoders.base import EncoderFamily, EncoderRole
 from diffprep_resources.errors import ModelError
 
 Build = Callable[..., EncoderFamily]
 
-USUAL = {"vae": "vae", "t5": "text_encoder_2", "clip": "text_encoder"}
-TOKENIZERS = {"t5": "tokenizer_2", "clip": "tokenizer"}
+USUAL: dict[EncoderRole, str] = {"vae": "vae", "t5": "text_encoder_2", "clip": "text_encoder"}
+TOKENIZERS: dict[EncoderRole, str] = {"t5": "tokenizer_2", "clip": "tokenizer"}
 
 
 def encodings(built: EncoderFamily, pixels: Callable[..., np.ndarray]) -> dict[str, torch.Tensor]:
@@ -36,7 +36,7 @@ def test_an_override_replaces_one_encoder_and_no_other(
     family: Build,
     other_flux: Path,
     pixels: Callable[..., np.ndarray],
-    role: str,
+    role: EncoderRole,
     form: str,
 ) -> None:
     path = other_flux if form == "repository" else other_flux / USUAL[role]

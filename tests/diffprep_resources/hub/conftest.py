@@ -54,34 +54,42 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         path = self.path.partition("?")[0]
         self.hub.requests.append(f"{self.command} {path}")
-        self.hub.tokens.add(self.headers.get("Authorization"))
-        if self.hub.down:
-            return self._send(503)
-        match = _INFO.fullmatch(path) or _TREE.fullmatch(path) or _FILE.fullmatch(path)
-        repo = match["repo"] if match else ""
-        token = self.hub.needs_token
-        if token and self.headers.get("Authorization") != f"Bearer {token}":
-            return self._send(401, {"X-Error-Code": "RepoNotFound"})
-        if match is None or repo not in self.hub.files:
-            return self._send(404, {"X-Error-Code": "RepoNotFound"})
-        files = self.hub.files[repo]
-        if _INFO.fullmatch(path):
-            siblings = [{"rfilename": name} for name in files]
-            return self._json({"id": repo, "sha": COMMIT, "siblings": siblings})
-        if _TREE.fullmatch(path):
-            return self._json(
+        # huggingface_hub asks for its own list of agents too, without a token.
+        if path != "/api/agent-harnesses":
+            self.hub.tokens.add(self.headers.get("Authorization"))
+        status, code = self._refusal(path)
+        if status != 200:
+            self._send(status, {"X-Error-Code": code})
+        elif match := _FILE.fullmatch(path):
+            data = self.hub.files[match["repo"]][match["name"]]
+            self._send(200, {"ETag": f'"{_oid(data)}"', "X-Repo-Commit": COMMIT}, data)
+        elif match := _TREE.fullmatch(path):
+            self._json(
                 [
                     {"type": "file", "path": name, "size": len(data), "oid": _oid(data)}
-                    for name, data in files.items()
+                    for name, data in self.hub.files[match["repo"]].items()
                 ]
             )
-        if repo in self.hub.gated:
-            return self._send(403, {"X-Error-Code": "GatedRepo"})
-        name = match["name"]
-        if name not in files:
-            return self._send(404, {"X-Error-Code": "EntryNotFound"})
-        headers = {"ETag": f'"{_oid(files[name])}"', "X-Repo-Commit": COMMIT}
-        return self._send(200, headers, files[name])
+        elif match := _INFO.fullmatch(path):
+            siblings = [{"rfilename": name} for name in self.hub.files[match["repo"]]]
+            self._json({"id": match["repo"], "sha": COMMIT, "siblings": siblings})
+
+    def _refusal(self, path: str) -> tuple[int, str]:
+        """Status, 200 when there is an answer, and the Hub's own word for what is wrong."""
+        file = _FILE.fullmatch(path)
+        match = file or _INFO.fullmatch(path) or _TREE.fullmatch(path)
+        token = self.hub.needs_token
+        if self.hub.down:
+            return 503, ""
+        if token and self.headers.get("Authorization") != f"Bearer {token}":
+            return 401, "RepoNotFound"
+        if match is None or match["repo"] not in self.hub.files:
+            return 404, "RepoNotFound"
+        if file and match["repo"] in self.hub.gated:
+            return 403, "GatedRepo"
+        if file and file["name"] not in self.hub.files[file["repo"]]:
+            return 404, "EntryNotFound"
+        return 200, ""
 
     def _json(self, content: object) -> None:
         self._send(200, {"Content-Type": "application/json"}, json.dumps(content).encode())
@@ -133,8 +141,8 @@ def flux_files() -> dict[str, bytes]:
         "text_encoder/config.json": config(model_type="clip_text_model", hidden_size=768),
         "text_encoder/model.safetensors": b"clip",
         "text_encoder/pytorch_model.bin": b"huge",
-        "tokenizer/vocab.json": b"{}",
-        "tokenizer/merges.txt": b"",
+        "tokenizer/vocab.json": b'{"a": 0}',
+        "tokenizer/merges.txt": b"#version: 0.2",
         "text_encoder_2/config.json": config(model_type="t5", d_model=4096),
         "text_encoder_2/model.safetensors.index.json": config(
             weight_map={"a": "model-1.safetensors", "b": "model-2.safetensors"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from diffprep_resources.pictures.opening import PictureLimits
+from diffprep_resources.pictures.decode import PictureLimits
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image, ImageCms
 
 from diffprep_resources.errors import SampleReject
+from diffprep_resources.pictures.color import profile_of, transform_to_srgb
 from diffprep_resources.pictures.decode import load_upright, probe
 
 WHITE = "#ffffff"
@@ -136,6 +137,22 @@ def test_a_grey_profile_is_applied(encoded, pixel):
     data = encoded(Image.new("L", (16, 16), 64), icc_profile=profile)
     expected = srgb_of_linear(np.array(64 / 255))
     assert np.abs(np.array(pixel(data)) - expected).max() < 1.5
+
+
+def test_a_grey_profile_is_applied_beside_transparency(encoded, limits):
+    profile = icc(b"GRAY", [(b"kTRC", gamma_curve(1.0))])
+    image = Image.new("L", (16, 16), 64)
+    image.putpixel((1, 0), 9)
+    expected = srgb_of_linear(np.array(64 / 255))
+    for data in (
+        encoded(image, icc_profile=profile, transparency=9),
+        encoded(image.convert("LA"), icc_profile=profile),
+    ):
+        upright = np.asarray(load_upright(data, limits=limits, background="#ffffff"))
+        assert np.abs(upright[0, 0] - expected).max() < 1.5
+    keyed = encoded(image, icc_profile=profile, transparency=9)
+    shown = load_upright(keyed, limits=limits, background="#102030")
+    assert shown.getpixel((1, 0)) == (16, 32, 48)
 
 
 def test_a_grey_picture_with_an_rgb_profile_goes_through_it(encoded, pixel):
@@ -269,10 +286,8 @@ def test_one_profile_in_many_pictures_is_understood_once(encoded, limits):
     profile = rgb_profile(ADOBE_TO_XYZ, 2.19)
     data = encoded(Image.new("RGB", (16, 16)), icc_profile=profile)
     first = Image.open(io.BytesIO(data))
-    from diffprep_resources.pictures.color import _transform, profile_of
-
     loaded = profile_of(first)
     again = profile_of(Image.open(io.BytesIO(data)))
     assert loaded is not None
     assert again is not None
-    assert _transform(loaded, "RGB") is _transform(again, "RGB")
+    assert transform_to_srgb(loaded, "RGB") is transform_to_srgb(again, "RGB")

@@ -1,4 +1,5 @@
 import struct
+from importlib.util import find_spec
 
 import pytest
 
@@ -25,6 +26,8 @@ def iso_media(major: bytes, *brands: bytes) -> bytes:
     ],
 )
 def test_a_format_without_a_decoder_names_the_package_that_reads_it(data, package, limits):
+    if find_spec(package.replace("-", "_").removesuffix("_plugin")):
+        pytest.skip(f"{package} is installed here")
     for read in (probe, lambda d, limits: load_upright(d, limits=limits, background="#ffffff")):
         with pytest.raises(SampleReject, match=package) as caught:
             read(data, limits=limits)

@@ -1,13 +1,29 @@
+import struct
+
 import pytest
 from PIL import Image
 
 from diffprep_resources.errors import SampleReject
+from diffprep_resources.pictures.decode import load_upright, probe
 from diffprep_resources.pictures.opening import (
     MAX_SIDE,
     PictureLimits,
     open_picture,
     reading_picture,
 )
+
+WHITE = "#ffffff"
+
+
+def code_of(data: bytes, limits: PictureLimits) -> str:
+    """The one code that both ways of reading give."""
+    codes = set()
+    for read in (probe, lambda d, limits: load_upright(d, limits=limits, background=WHITE)):
+        with pytest.raises(SampleReject) as caught:
+            read(data, limits=limits)
+        codes.add(caught.value.code)
+    (code,) = codes
+    return code
 
 
 @pytest.mark.parametrize(
@@ -59,3 +75,54 @@ def test_a_reject_message_is_the_same_every_time(limits):
         messages.add(str(caught.value))
     assert len(messages) == 1
     assert "0x" not in messages.pop()
+
+
+def test_a_zero_byte_file_is_unreadable(limits):
+    assert code_of(b"", limits) == "unreadable_image"
+
+
+def test_html_saved_as_jpg_is_unreadable_and_the_message_shows_its_start(limits):
+    page = b"<!DOCTYPE html><html><body>404</body></html>"
+    assert code_of(page, limits) == "unreadable_image"
+    with pytest.raises(SampleReject, match="<!DOCTYPE html>"):
+        probe(page, limits=limits)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 3000), (2000, 10), (15, 16)])
+def test_a_side_under_the_limit_is_too_small(size, encoded):
+    limits = PictureLimits(max_pixels=150_000_000, min_side=16)
+    assert code_of(encoded(Image.new("RGB", size)), limits) == "too_small"
+
+
+def test_a_picture_of_exactly_the_limits_is_kept(encoded):
+    data = encoded(Image.new("RGB", (40, 16)))
+    assert probe(data, limits=PictureLimits(max_pixels=640, min_side=16)).height == 16
+    assert code_of(data, PictureLimits(max_pixels=639, min_side=16)) == "too_large"
+
+
+@pytest.mark.parametrize("size", [(20_000, 10_000), (60_000, 60_000), (100_000, 20)])
+def test_a_huge_png_header_is_too_large_before_any_pixel(size, raw_png, limits):
+    assert code_of(raw_png(size, 8, 2, []), limits) == "too_large"
+
+
+@pytest.mark.parametrize("kind", ["GIF", "BMP"])
+def test_a_huge_header_of_other_formats_is_too_large(kind, encoded, limits):
+    data = bytearray(encoded(Image.new("P", (40, 20)), kind))
+    if kind == "GIF":
+        data[6:10] = struct.pack("<HH", 60_000, 60_000)
+    else:
+        data[18:26] = struct.pack("<ii", 60_000, 60_000)
+    assert code_of(bytes(data), limits) == "too_large"
+
+
+def test_jpeg_and_webp_headers_over_the_limit_are_too_large(encoded):
+    small = PictureLimits(max_pixels=1000, min_side=1)
+    for kind in ("JPEG", "WEBP", "TIFF", "AVIF"):
+        assert code_of(encoded(Image.new("RGB", (40, 30)), kind), small) == "too_large"
+
+
+def test_a_two_megabyte_text_chunk_is_too_large(raw_png, limits):
+    row = [bytes([1, 2, 3] * 40)] * 20
+    for place in ("before", "after"):
+        text = {place: [(b"tEXt", b"Comment\0" + b"x" * 2_000_000)]}
+        assert code_of(raw_png((40, 20), 8, 2, row, **text), limits) == "too_large"

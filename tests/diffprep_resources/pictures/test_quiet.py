@@ -1,3 +1,4 @@
+import logging
 import threading
 import warnings
 
@@ -24,6 +25,13 @@ def test_the_filters_are_as_before_when_the_last_reader_leaves():
             pass
         warn_as("PIL.Image")
     assert list(warnings.filters) == before
+
+
+def test_pillows_log_lines_vanish_only_while_reading(caplog):
+    with quiet_pillow():
+        logging.getLogger("PIL.TiffImagePlugin").error("hidden")
+    logging.getLogger("PIL.TiffImagePlugin").error("shown")
+    assert caplog.messages == ["shown"]
 
 
 def test_one_thread_leaving_does_not_wake_the_warnings_of_another():

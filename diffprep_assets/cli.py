@@ -1,0 +1,225 @@
+"""The `diffprep` command."""
+
+import json
+import logging
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from diffprep_assets.console import (
+    FAILED,
+    AsJson,
+    BatchSize,
+    Device,
+    MaxSamples,
+    Name,
+    Overrides,
+    ProjectDir,
+    err,
+    explained,
+    out,
+)
+from diffprep_assets.dagster_home import use_dagster_home
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.new_project import new_project
+from diffprep_assets.primus_command import diffusion_encoded
+from diffprep_assets.project import Project, find_project
+from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
+from diffprep_assets.run_and_show import run_and_show
+from diffprep_assets.run_report import PART_STAGES, SHARD_STAGES
+from diffprep_resources.errors import DiffprepError, SettingError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Prepares datasets for training diffusion models, one YAML recipe each.",
+)
+app.command("diffusion-encoded")(diffusion_encoded)
+
+
+def main() -> None:
+    """Entry point of the command."""
+    warnings.filterwarnings("ignore")
+    logging.getLogger("diffprep_resources").setLevel(logging.CRITICAL)
+    app()
+
+
+@app.command()
+@explained
+def new(folder: Annotated[Path, typer.Argument(help="folder to make")]) -> None:
+    """Make a project folder: settings, recipes, and what Dagster needs."""
+    for path in new_project(folder):
+        out.print(f"wrote {path}", soft_wrap=True, highlight=False)
+    out.print(
+        f"\nNext: cd {folder}, write recipes/NAME.yaml (see recipes/examples) and run "
+        f"`diffprep run NAME`; or try `diffprep demo`.",
+        soft_wrap=True,
+    )
+
+
+@app.command()
+@explained
+def demo(project: ProjectDir = None) -> None:
+    """Draw captioned pictures, build tiny encoders, and run recipes/demo.yaml on them."""
+    from diffprep_resources.demo.build import build_demo
+
+    found = _project(project)
+    made = build_demo(found.folder / "data" / "demo")
+    out.print(f"pictures: {made.pictures}\nencoders: {made.encoders}", soft_wrap=True)
+    run_and_show(found, "demo", {}, execution={}, as_json=False)
+    out.print(
+        "\nWhat to try next:\n"
+        "  diffprep run demo                     says that all is fresh\n"
+        "  diffprep status demo\n"
+        "  diffprep run demo --set model.t5_max_length=32   redoes text alone\n"
+        "  diffprep validate data/datasets/demo --full\n"
+        "  dagster dev                           the same in a browser, port 3000",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+@app.command()
+@explained
+def check(name: Name, project: ProjectDir = None, overrides: Overrides = None) -> None:
+    """Validate a recipe and print it resolved, with every default."""
+    import yaml
+
+    _, loaded = _loaded(name, project, _changes(overrides))
+    for note in loaded.notes:
+        err.print(f"note: {escape(note)}", soft_wrap=True)
+    print(yaml.safe_dump(loaded.resolved, sort_keys=False, allow_unicode=True), end="")
+
+
+@app.command()
+@explained
+def run(  # noqa: PLR0913 (an option each)
+    name: Name,
+    project: ProjectDir = None,
+    overrides: Overrides = None,
+    max_samples: MaxSamples = None,
+    device: Device = None,
+    batch_size: BatchSize = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make or update a dataset; only what is stale is done again."""
+    changes = _changes(overrides)
+    if max_samples is not None:
+        changes["output.max_samples"] = max_samples
+    execution = {"device": device, "batch_size": batch_size}
+    run_and_show(_project(project), name, changes, execution=execution, as_json=as_json)
+
+
+@app.command()
+@explained
+def status(name: Name, project: ProjectDir = None, as_json: AsJson = False) -> None:
+    """Say what is fresh, stale, missing or failed. Runs nothing."""
+    from diffprep_assets.status import dataset_status
+
+    found, loaded = _loaded(name, project)
+    stages = dataset_status(Dataset(loaded, found.storage_root))
+    failed = _failed(found, loaded.name)
+    rows = {}
+    for stage, state in stages.items():
+        broken = {key for key in failed.get(stage, ()) if state.states.get(key) == "missing"}
+        counts = state.counts()
+        rows[stage] = {
+            "fresh": counts["fresh"],
+            "stale": counts["stale"],
+            "missing": counts["missing"] - len(broken),
+            "failed": len(broken),
+            "why": [],
+        }
+    if as_json:
+        print(json.dumps({"dataset": loaded.name, "stages": rows}))
+        return
+    table = Table("stage", title=loaded.name, title_justify="left", box=SIMPLE)
+    for column in ("fresh", "stale", "missing", "failed"):
+        table.add_column(column, justify="right")
+    for stage, row in rows.items():
+        table.add_row(stage, *(str(row[column] or "") for column in list(row)[:4]))
+    out.print(table)
+
+
+@app.command("range")
+@explained
+def partition_range(
+    name: Name,
+    unit: Annotated[Literal["parts", "shards"], typer.Argument()],
+    project: ProjectDir = None,
+) -> None:
+    """Print FIRST...LAST for `dagster asset materialize --partition-range`."""
+    from diffprep_assets import jobs
+
+    found, loaded = _loaded(name, project)
+    use_dagster_home(found)
+    with jobs.instance() as instance:
+        ends = jobs.partition_range(instance, loaded.name, unit)
+    if ends is None:
+        stage = "source_index" if unit == "parts" else "shard_plan"
+        raise DiffprepError(
+            f"{loaded.name}: no {unit} are registered; run `dagster asset materialize --select "
+            f"{loaded.name}/{stage}` first"
+        )
+    print("...".join(ends))
+
+
+@app.command()
+@explained
+def validate(
+    path: Annotated[Path, typer.Argument(help="the dataset's folder")],
+    encoding: Annotated[str, typer.Option(help="what the samples hold")] = "preencoded",
+    full: Annotated[bool, typer.Option("--full", help="every tensor and every digest")] = False,
+) -> None:
+    """Check that a trainer can read all of a dataset, ours or another tool's."""
+    from diffprep_assets.validate.dataset import validate_dataset
+    from diffprep_assets.validate.report import report_lines
+
+    report = validate_dataset(path, encoding=encoding, full=full)
+    for line in report_lines(report):
+        print(line)
+    if not report.ok:
+        raise typer.Exit(FAILED)
+
+
+def _project(explicit: Path | None) -> Project:
+    return find_project(Path.cwd(), explicit)
+
+
+def _loaded(
+    name: str, project: Path | None, changes: Mapping[str, object] | None = None
+) -> tuple[Project, LoadedRecipe]:
+    found = _project(project)
+    path = found.recipe_path(name)
+    return found, load_recipe(path, base=found.folder, overrides=changes or {})
+
+
+def _changes(overrides: list[str] | None) -> dict[str, object]:
+    changes: dict[str, object] = {}
+    for text in overrides or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise SettingError(f"--set takes section.key=value, got {text!r}")
+        changes[key.strip()] = value
+    return changes
+
+
+def _failed(project: Project, dataset: str) -> dict[str, set[str]]:
+    """Partitions whose last try failed, by stage; Dagster's log knows."""
+    home = os.environ.get("DAGSTER_HOME", str(project.folder / ".dagster"))
+    if not (Path(home) / "storage").exists() and not (Path(home) / "history").exists():
+        return {}
+    from diffprep_assets import jobs
+
+    use_dagster_home(project)
+    return {
+        stage: jobs.failed_partitions(dataset, stage) for stage in (*PART_STAGES, *SHARD_STAGES)
+    }

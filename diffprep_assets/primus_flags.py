@@ -1,0 +1,66 @@
+"""`diffprep diffusion-encoded`: Primus's flags and config files made into a recipe of ours."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from diffprep_assets.project import Project
+from diffprep_assets.recipe.load import load_recipe
+from diffprep_resources.errors import SettingError
+from diffprep_resources.storage.atomic import write_bytes
+
+WRITTEN_BY = "# Written by `diffprep diffusion-encoded`, which replaces this file when run again.\n"
+
+# Flags that name a place: taken from the working folder, as in any command.
+PATHS = {"source.input_dir", "source.input_path", "output.output_dir", "auth.hf_token_file"}
+
+
+def recipe_from_flags(
+    project: Project, *, config: Path | None, flags: Mapping[str, Any], working_folder: Path
+) -> Path:
+    """`recipes/<last name of output_dir>.yaml`, written from `config` with `flags` over it.
+
+    `flags` are those given, by dotted recipe key; one that equals a default counts as given.
+    Raises RecipeError naming the config's lines, SettingError when the recipe is somebody's own.
+    """
+    given = {
+        key: _from(working_folder, project.folder, value) if key in PATHS else value
+        for key, value in flags.items()
+    }
+    content = _config(config, project, given) if config else {}
+    for key, value in given.items():
+        section, name = key.split(".")
+        values = content.setdefault(section, {})
+        if values is None:
+            values = content[section] = {}
+        values[name] = value
+    output_dir = (content.get("output") or {}).get("output_dir")
+    if not output_dir:
+        raise SettingError("give --output-dir, or output.output_dir in the --config file")
+    path = project.recipes / f"{Path(output_dir).name}.yaml"
+    if path.exists() and not path.read_text("utf-8").startswith(WRITTEN_BY):
+        raise SettingError(
+            f"{path} is a recipe of your own; run it with `diffprep run {path.stem}`, or give "
+            f"another --output-dir"
+        )
+    text = WRITTEN_BY + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    write_bytes(path, text.encode())
+    return path
+
+
+def _config(config: Path, project: Project, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The config's own text as data, `${...}` left as it is; checked whole, with the flags."""
+    load_recipe(config, base=project.folder, overrides=given)
+    return yaml.safe_load(config.read_text("utf-8-sig")) or {}
+
+
+def _from(working_folder: Path, project_folder: Path, value: str) -> str:
+    """A path of the command line as a recipe writes it: relative to the project if inside."""
+    if "://" in value:
+        return value
+    path = working_folder / Path(value).expanduser()
+    if path.is_relative_to(project_folder):
+        return path.relative_to(project_folder).as_posix()
+    return str(path)

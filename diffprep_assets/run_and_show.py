@@ -1,0 +1,71 @@
+"""Runs a recipe and shows it: bars while it goes, a table or one JSON object at the end."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.markup import escape
+
+from diffprep_assets.console import FAILED, err, out
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.project import Project
+from diffprep_assets.recipe.load import load_recipe
+from diffprep_resources.errors import DiffprepError
+from diffprep_resources.progress.base import Progress
+
+
+def run_and_show(
+    project: Project,
+    name: str,
+    changes: Mapping[str, object],
+    *,
+    execution: Mapping[str, Any],
+    as_json: bool,
+) -> None:
+    """Run a recipe and show what it came to; exits 1 unless the dataset is whole and valid."""
+    from diffprep_assets.run_command import RunRequest, failed_before_running, run_dataset
+
+    try:
+        request = RunRequest(project, project.recipe_path(name), changes, execution)
+        report = run_dataset(request, _progress(), say=lambda text: err.print(text, soft_wrap=True))
+    except DiffprepError as error:
+        if as_json:
+            print(json.dumps(failed_before_running(Path(name).stem, str(error)).as_json()))
+        raise
+    if as_json:
+        print(json.dumps(report.as_json()))
+    else:
+        for line in report.lines():
+            out.print(line)
+    if report.error is not None:
+        stage, message = report.error
+        err.print(f"[bold red]{stage} failed:[/] {escape(message)}", soft_wrap=True)
+    elif changes:
+        _say_what_a_plain_run_would_find(request.project, request.recipe)
+    if not report.ok:
+        raise typer.Exit(FAILED)
+
+
+def _say_what_a_plain_run_would_find(project: Project, recipe: Path) -> None:
+    from diffprep_assets.status import dataset_status
+
+    dataset = Dataset(load_recipe(recipe, base=project.folder), project.storage_root)
+    stages = dataset_status(dataset)
+    stale = [stage for stage, state in stages.items() if not state.is_fresh]
+    words = f"stale: {', '.join(stale)}" if stale else "everything fresh"
+    err.print(
+        f"This run used settings that {recipe.name} does not have; a plain "
+        f"`diffprep run {dataset.name}` would find {words}.",
+        soft_wrap=True,
+    )
+
+
+def _progress() -> Progress:
+    """Bars on a terminal, nothing elsewhere."""
+    from diffprep_resources.progress.silent import SilentProgress
+    from diffprep_resources.progress.terminal import TerminalProgress
+
+    return TerminalProgress(err) if sys.stderr.isatty() else SilentProgress()

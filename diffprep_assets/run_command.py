@@ -1,0 +1,106 @@
+"""`diffprep run`: the three runs in this process, shown as they go, summed up at the end."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from diffprep_assets.dagster_home import use_dagster_home
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.dataset_locks import run_lock
+from diffprep_assets.project import Project
+from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
+from diffprep_assets.rejects import read_rejects
+from diffprep_assets.run_report import RunReport
+from diffprep_assets.shard_plan.table import read_head
+from diffprep_assets.source_index.table import read_index
+from diffprep_resources.compute.engines import Engines
+from diffprep_resources.errors import DatasetLockedError, DiffprepError
+from diffprep_resources.gpu_pool.file_lease import FileLeasePool
+from diffprep_resources.progress.base import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What to run. `changes` are recipe keys as the command line gave them; `execution` what
+    decides speed only."""
+
+    project: Project
+    recipe: Path
+    changes: Mapping[str, object]
+    execution: Mapping[str, Any]
+
+    def load(self) -> LoadedRecipe:
+        """The recipe as this run sees it. Raises RecipeError."""
+        return load_recipe(self.recipe, base=self.project.folder, overrides=self.changes)
+
+
+def run_dataset(
+    request: RunRequest, progress: Progress, *, say: Callable[[str], None]
+) -> RunReport:
+    """The report of the run, also of one that failed. Raises DatasetLockedError at once when
+    another run holds the dataset."""
+    loaded = request.load()
+    project, dataset = request.project, Dataset(loaded, request.project.storage_root)
+    use_dagster_home(project)
+    for note in loaded.notes:
+        say(f"note: {note}")
+    holder = f"diffprep run {loaded.name}"
+    with run_lock(dataset.layout, holder=holder, log=say):
+        error = _made(dataset, request, progress)
+    return report_of(dataset, progress, error=error)
+
+
+def _made(dataset: Dataset, request: RunRequest, progress: Progress) -> tuple[str, str] | None:
+    """The stage that failed and why; None when the dataset is whole and valid."""
+    from diffprep_assets.dataset_graph import dataset_graph
+    from diffprep_assets.jobs import instance, make_dataset
+
+    project = request.project
+    pool = FileLeasePool(
+        devices=project.devices or ("auto",),
+        lock_folder=project.storage_root / ".devices",
+        wait_s=project.lock_wait_minutes * 60,
+    )
+    try:
+        with instance() as dagster_instance:
+            made = make_dataset(
+                dataset_graph(dataset, project),
+                instance=dagster_instance,
+                resources={"engines": Engines(pool), "progress": progress},
+                encode_config={name: v for name, v in request.execution.items() if v is not None},
+            )
+    except DatasetLockedError:
+        raise
+    except DiffprepError as error:
+        return "run", str(error)
+    return made.error
+
+
+def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | None) -> RunReport:
+    """What is on disk and what the stages did, for people and scripts."""
+    layout = dataset.layout
+    index = read_index(layout.source_index)
+    tables = [layout.bucket(part) for part in index.parts.parts] if index else []
+    listed = sum(pq.read_metadata(path).num_rows for path in tables if path.exists())
+    prepared = progress.summaries.get("energon_prepare")
+    head = read_head(layout.shard_plan)
+    return RunReport(
+        dataset=dataset.name,
+        recipe_hash=dataset.loaded.recipe_hash,
+        generation=head["state"]["generation"] if head else None,
+        error=error,
+        summaries=progress.summaries,
+        listed=listed,
+        written=prepared.samples.samples_out if prepared else 0,
+        rejects=Counter(reject.code for reject in read_rejects(layout.rejects)),
+        output_dir=str(layout.output_dir),
+    )
+
+
+def failed_before_running(name: str, message: str) -> RunReport:
+    """The report of a run that its recipe or another run kept from starting."""
+    return RunReport(dataset=name, recipe_hash=None, error=("recipe", message))

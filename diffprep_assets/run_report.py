@@ -1,0 +1,115 @@
+"""What a run came to: one JSON object, or a table for people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.box import SIMPLE
+from rich.table import Table
+
+from diffprep_assets.freshness import STAGES
+from diffprep_resources.progress.base import StageSummary
+
+PART_STAGES = ("download", "bucket")
+SHARD_STAGES = ("encode_latents", "encode_text", "shard")
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One `diffprep run`. `error` is (stage, message); None: the dataset is whole and valid."""
+
+    dataset: str
+    recipe_hash: str | None
+    generation: int | None = None
+    error: tuple[str, str] | None = None
+    summaries: Mapping[str, StageSummary] = field(default_factory=dict)
+    listed: int = 0
+    written: int = 0
+    rejects: Mapping[str, int] = field(default_factory=dict)
+    output_dir: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `--json` prints; every stage is in it, also one that did not run."""
+        return {
+            "dataset": self.dataset,
+            "ok": self.ok,
+            "error": None
+            if self.error is None
+            else {"stage": self.error[0], "message": self.error[1]},
+            "generation": self.generation,
+            "recipe_hash": self.recipe_hash,
+            "stages": {
+                stage: _stage_json(self.summaries.get(stage) or StageSummary(stage, _unit(stage)))
+                for stage in STAGES
+            },
+            "listed": self.listed,
+            "written": self.written,
+            "rejects": dict(sorted(self.rejects.items())),
+            "output_dir": self.output_dir,
+        }
+
+    def lines(self) -> list[Table | str]:
+        """What a person is told at the end."""
+        rejected = sum(self.rejects.values())
+        lines: list[Table | str] = [self.as_table()]
+        if self.rejects:
+            reasons = ", ".join(f"{code} {count:,}" for code, count in sorted(self.rejects.items()))
+            lines.append(f"{rejected:,} of {self.listed:,} samples rejected: {reasons}")
+        if self.ok and all(
+            summary.unit is None or (not summary.done and not summary.failed)
+            for summary in self.summaries.values()
+        ):
+            lines.append("All is fresh: nothing was encoded, no shard was written.")
+        if self.ok:
+            lines.append(f"{self.written:,} samples, valid, in {self.output_dir}")
+        return lines
+
+    def as_table(self) -> Table:
+        """A line per stage that ran."""
+        table = Table(title=self.dataset, title_justify="left", box=SIMPLE)
+        table.add_column("stage", no_wrap=True)
+        for name in ("made", "fresh", "failed", "samples", "worked on", "rejected", "seconds"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for summary in self.summaries.values():
+            samples = summary.samples
+            made = fresh = failed = worked = ""
+            if summary.unit is not None:
+                made, fresh = f"{summary.done:,}", f"{summary.fresh:,}"
+                failed, worked = f"{len(summary.failed):,}", f"{samples.encoded:,}"
+            rejected = sum(samples.rejects.values())
+            table.add_row(
+                summary.stage,
+                *(made, fresh, failed, f"{samples.samples_out:,}", worked),
+                *(f"{rejected:,}", f"{summary.seconds:.1f}"),
+            )
+        return table
+
+
+def _stage_json(summary: StageSummary) -> dict[str, Any]:
+    samples = summary.samples
+    content: dict[str, Any] = {}
+    if summary.unit is not None:
+        content[summary.unit] = {
+            "done": summary.done,
+            "fresh": summary.fresh,
+            "failed": len(summary.failed),
+        }
+    content["samples"] = {
+        "in": samples.samples_in,
+        "out": samples.samples_out,
+        "encoded": samples.encoded,
+        "reused": samples.reused,
+        "rejected": sum(samples.rejects.values()),
+    }
+    content["seconds"] = round(summary.seconds, 3)
+    return content
+
+
+def _unit(stage: str) -> Any:
+    if stage in PART_STAGES:
+        return "parts"
+    return "shards" if stage in SHARD_STAGES else None

@@ -1,0 +1,49 @@
+import itertools
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from diffprep_assets.energon_prepare.card import MARKER, card
+from diffprep_assets.energon_prepare.provenance import DatasetDescription, provenance
+from diffprep_assets.energon_prepare.publish import FinishedShard, publish
+from diffprep_assets.layout import Layout
+
+MakeShard = Callable[..., FinishedShard]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_three_lines_of_the_card_load_the_dataset(
+    layout: Layout, make_shard: MakeShard, description: DatasetDescription
+) -> None:
+    shards = [make_shard(0, range(6)), make_shard(0, range(6, 12), size=(32, 64))]
+    publish(layout, shards=shards, description=description, nested=True)
+    text = layout.card.read_text()
+    code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
+    assert len(code.strip().splitlines()) == 3
+    scope: dict = {}
+    code = code.replace("path/to/demo", str(layout.output_dir))
+    exec(code.replace("default_worker_config()", "default_worker_config(0)"), scope)
+    batches = list(itertools.islice(scope["batches"], 4))
+    assert {tuple(batch["latents"].shape[1:]) for batch in batches} == {(16, 4, 8), (16, 8, 4)}
+
+
+def test_the_card_tells_counts_buckets_and_why_samples_are_missing(
+    layout: Layout, make_shard: MakeShard, description: DatasetDescription
+) -> None:
+    described = replace(description, listed=9, rejects={"too_small": 1, "no_caption": 5})
+    published = publish(
+        layout, shards=[make_shard(0, [1, 2, 3])], description=described, nested=False
+    )
+    text = card(provenance(described, shards=published.shards, rewrites={})).decode()
+    assert text == layout.card.read_text()
+    assert MARKER in text
+    assert "| train | 3 |" in text
+    assert "| 64 | 64x32 | 1 | 3 | 3 | 0 | 0 |" in text
+    assert "6 of the source's 9 samples" in text
+    assert text.index("| no_caption | 5 |") < text.index("| too_small | 1 |")
+    matter = yaml.safe_load(text.split("---\n")[1])
+    assert matter["size_categories"] == ["n<1K"]
+    assert matter["pretty_name"] == "demo"
