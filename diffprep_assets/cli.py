@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
@@ -141,7 +140,7 @@ def status(name: Name, project: ProjectDir = None, as_json: AsJson = False) -> N
     if as_json:
         print(json.dumps({"dataset": loaded.name, "stages": rows}))
         return
-    table = Table("stage", title=loaded.name, title_justify="left", box=SIMPLE)
+    table = Table("stage", title=loaded.name, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for column in ("fresh", "stale", "missing", "failed"):
         table.add_column(column, justify="right")
     for stage, row in rows.items():

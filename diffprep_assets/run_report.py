@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rich.box import SIMPLE
 from rich.table import Table
 
 from diffprep_assets.freshness import STAGES
@@ -70,9 +69,9 @@ class RunReport:
 
     def as_table(self) -> Table:
         """A line per stage that ran."""
-        table = Table(title=self.dataset, title_justify="left", box=SIMPLE)
+        table = Table(title=self.dataset, title_justify="left", box=None, padding=(0, 2, 0, 0))
         table.add_column("stage", no_wrap=True)
-        for name in ("made", "fresh", "failed", "samples", "worked on", "rejected", "seconds"):
+        for name in ("made", "fresh", "failed", "samples", "encoded", "rejected", "seconds"):
             table.add_column(name, justify="right", no_wrap=True)
         for summary in self.summaries.values():
             samples = summary.samples

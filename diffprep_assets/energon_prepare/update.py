@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pyarrow.parquet as pq
 
 from diffprep_assets.dataset import Dataset
@@ -27,7 +26,7 @@ from diffprep_assets.shard_plan.table import read_head as read_plan_head
 from diffprep_assets.source_index.table import SourceIndex, read_index
 from diffprep_assets.stage_inputs import missing_partitions, missing_whole_stage, shards_of_plan
 from diffprep_resources.storage.atomic import remove_leftovers, write_bytes
-from diffprep_resources.storage.row_file import row_reader
+from diffprep_resources.storage.row_file import float32_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +171,5 @@ def _empty_encodings(dataset: Dataset) -> EmptyEncodings:
     """The empty caption's encoding as float32, with a leading dimension of 1."""
     if not empty_caption_is_fresh(dataset.layout, dataset.empty_text_fingerprint):
         raise missing_whole_stage(dataset, "encode_text")
-    with row_reader(dataset.layout.empty_encodings) as reader:
-        row = reader.row(0)
-
-    def as_float32(name: str) -> np.ndarray:
-        return row[name].float().unsqueeze(0).numpy()
-
-    return EmptyEncodings(t5=as_float32("prompt_embeds"), clip=as_float32("pooled_prompt_embeds"))
+    rows = float32_rows(dataset.layout.empty_encodings, row=0)
+    return EmptyEncodings(t5=rows["prompt_embeds"][None], clip=rows["pooled_prompt_embeds"][None])

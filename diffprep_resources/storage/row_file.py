@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from diffprep_resources.storage.atomic import replace_file
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from safetensors import safe_open
 
@@ -151,6 +152,33 @@ def read_header(path: Path) -> RowFileHeader | None:
         return None
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def float32_rows(path: Path, *, row: int) -> "dict[str, np.ndarray]":
+    """One row of a whole row file as float32, read without torch."""
+    import numpy as np
+
+    with path.open("rb") as file:
+        (header_bytes,) = struct.unpack("<Q", file.read(8))
+        entries = json.loads(file.read(header_bytes))
+        rows = {}
+        for name, entry in entries.items():
+            if name in {"__metadata__", REJECTS}:
+                continue
+            shape = entry["shape"][1:]
+            size = math.prod(shape) * ITEM_BYTES[entry["dtype"]]
+            file.seek(8 + header_bytes + entry["data_offsets"][0] + row * size)
+            rows[name] = _as_float32(file.read(size), entry["dtype"]).reshape(shape)
+    return {name: np.ascontiguousarray(values) for name, values in rows.items()}
+
+
+def _as_float32(data: bytes, dtype: str) -> "np.ndarray":
+    import numpy as np
+
+    if dtype == "BF16":
+        # A bfloat16 is the upper half of a float32.
+        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+    return np.frombuffer(data, {"F16": "<f2", "F32": "<f4"}[dtype]).astype("<f4")
 
 
 def _padded(length: int) -> int:
