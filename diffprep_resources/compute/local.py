@@ -1,0 +1,193 @@
+"""The engine of several processes on this machine: one per device, tasks as workers get free.
+
+Workers are spawned, since CUDA does not survive a fork, and die with the thread that started
+them, however it dies (PR_SET_PDEATHSIG on Linux; elsewhere by the pipe's end).
+"""
+
+import contextlib
+import ctypes
+import errno
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from diffprep_resources.compute.base import ComputeEngine, Outcome, Report, Task, WorkerSpec
+from diffprep_resources.compute.inline import outcome_of
+
+logger = logging.getLogger(__name__)
+
+TRIES = 2
+PR_SET_PDEATHSIG = 1
+STOP_S = 10.0
+
+
+class LocalEngine(ComputeEngine):
+    """One worker process for each of `devices`, which may name a device several times."""
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        self.devices = tuple(devices)
+
+    def run(self, spec: WorkerSpec, tasks: Sequence[Task], *, report: Report) -> Iterator[Outcome]:
+        if not tasks:
+            return
+        pool = _Pool(spec, tasks, report)
+        try:
+            for device in self.devices[: len(tasks)]:
+                pool.start(device)
+            yield from pool.outcomes()
+        finally:
+            pool.stop()
+
+
+@dataclass(slots=True)
+class _Running:
+    """One worker process, and the task it has now."""
+
+    process: SpawnProcess
+    connection: Connection
+    device: str
+    task: Task | None = None
+
+
+class _Pool:
+    def __init__(self, spec: WorkerSpec, tasks: Sequence[Task], report: Report) -> None:
+        self._spec = spec
+        self._waiting = deque(tasks)
+        self._report = report
+        self._deaths: dict[str, int] = {}
+        self._workers: list[_Running] = []
+
+    def start(self, device: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=_work, args=(self._spec, device, theirs, os.getpid()), daemon=True
+        )
+        process.start()
+        theirs.close()
+        self._workers.append(_Running(process, ours, device))
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Outcomes of all tasks as they come. Raises what stops the whole stage."""
+        while self._workers:
+            ready = wait([worker.connection for worker in self._workers])
+            for worker in list(self._workers):
+                if worker.connection in ready:
+                    yield from self._heard(worker)
+
+    def stop(self) -> None:
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join(STOP_S)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.connection.close()
+        self._workers.clear()
+
+    def _heard(self, worker: _Running) -> Iterator[Outcome]:
+        try:
+            kind, content = worker.connection.recv()
+        except (EOFError, ConnectionResetError):
+            yield from self._died(worker)
+            return
+        if kind == "report":
+            self._report(content)
+        elif kind == "stop the stage":
+            raise content
+        else:
+            if kind == "outcome":
+                yield content
+            self._hand_out(worker)
+
+    def _hand_out(self, worker: _Running) -> None:
+        """The next task, or the end."""
+        worker.task = self._waiting.popleft() if self._waiting else None
+        # A worker that died meanwhile is noticed by the end of its pipe.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            worker.connection.send(worker.task)
+        if worker.task is None:
+            worker.process.join(STOP_S)
+            worker.connection.close()
+            self._workers.remove(worker)
+
+    def _died(self, worker: _Running) -> Iterator[Outcome]:
+        """A dead worker is replaced; its task is tried once more, then given up."""
+        worker.process.join()
+        worker.connection.close()
+        self._workers.remove(worker)
+        task, how = worker.task, _how(worker.process.exitcode)
+        if task is None:
+            raise ChildProcessError(f"a worker on {worker.device} died while it started: {how}")
+        self._deaths[task.key] = self._deaths.get(task.key, 0) + 1
+        logger.warning("a worker on %s died on %s: %s", worker.device, task.key, how)
+        if self._deaths[task.key] < TRIES:
+            self._waiting.appendleft(task)
+        else:
+            yield Outcome(task.key, error=f"the worker died {TRIES} times on it, {how}")
+        if self._waiting:
+            self.start(worker.device)
+
+
+def _how(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+def _work(spec: WorkerSpec, device: str, connection: Connection, parent: int) -> None:
+    """The worker's process: asks for tasks until there is none."""
+    _die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    worker = spec.build()
+
+    def send(kind: str, content: Any) -> None:
+        # The parent is gone, and with it everybody who would want this.
+        try:
+            connection.send((kind, content))
+        except (BrokenPipeError, ConnectionResetError):
+            os._exit(0)
+
+    try:
+        worker.setup(device)
+        send("ready", None)
+        while (task := _next_task(connection)) is not None:
+            send("outcome", outcome_of(worker, task, report=lambda done: send("report", done)))
+    except Exception as error:
+        send("stop the stage", _sendable(error))
+    finally:
+        worker.close()
+
+
+def _next_task(connection: Connection) -> Task | None:
+    try:
+        return connection.recv()
+    except (EOFError, ConnectionResetError):
+        os._exit(0)
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error itself where it survives pickling with its number; else its words."""
+    if isinstance(error, OSError) and error.errno in errno.errorcode:
+        return OSError(error.errno, error.strerror, error.filename)
+    try:
+        return type(error)(*error.args)
+    except TypeError:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def _die_with(parent: int) -> None:
+    """Ask the kernel to kill this process when the one that started it ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)

@@ -1,0 +1,218 @@
+"""A project in a folder of the test's own, pictures to put in it, and tiny encoders for it."""
+
+import copy
+import gc
+import io
+import os
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.layout import Layout
+from diffprep_assets.project import Project, find_project
+from diffprep_assets.recipe.load import load_recipe
+from diffprep_assets.run_command import RunRequest, run_dataset
+from diffprep_assets.run_report import RunReport
+from diffprep_resources.demo.encoders import build_tiny_flux
+from diffprep_resources.progress.silent import SilentProgress
+
+# Set by a project's `.env`, or by whoever runs the tests.
+PROJECT_VARIABLES = (
+    "DAGSTER_HOME",
+    "DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS",
+    "DIFFPREP_PROJECT",
+)
+# Upright width and height; none is of a bucket's size, and none is square but the last.
+SIZES = ((150, 100), (96, 130), (200, 120), (110, 110))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_torch_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def quick_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Energon collects garbage twice a pass: 0.25 s over all that the tests' imports left."""
+    monkeypatch.setattr(gc, "collect", lambda *_: 0)
+
+
+@pytest.fixture(scope="session")
+def tiny_encoders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A FLUX-like repository that no test changes."""
+    folder = tmp_path_factory.mktemp("encoders") / "flux"
+    build_tiny_flux(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def other_encoders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same classes with other weights."""
+    folder = tmp_path_factory.mktemp("encoders") / "other"
+    build_tiny_flux(folder, seed=1)
+    return folder
+
+
+# -- pictures -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A picture's bytes, the caption it goes with, and its upright size."""
+
+    name: str
+    data: bytes
+    caption: str
+    width: int
+    height: int
+
+    @property
+    def stem(self) -> str:
+        return self.name.rsplit(".", 1)[0]
+
+
+def draw(number: int, *, size: tuple[int, int] | None = None, version: int = 0) -> Drawing:
+    """Picture `number`: smooth colours, another size each time. Of four, one lies on its side
+    with EXIF orientation 6, one is a transparent PNG, one grey; `version` changes its bytes."""
+    width, height = size or SIZES[number % len(SIZES)]
+    rng = np.random.default_rng([number, version])
+    small = rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)
+    image = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+    buffer, suffix = io.BytesIO(), ".jpg"
+    if number % 4 == 1:
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        stored = image.transpose(Image.Transpose.ROTATE_90)
+        stored.save(buffer, "JPEG", quality=92, exif=exif)
+    elif number % 4 == 2:
+        suffix = ".png"
+        alpha = Image.linear_gradient("L").resize(image.size)
+        image.putalpha(alpha)
+        image.save(buffer, "PNG")
+    elif number % 4 == 3:
+        image.convert("L").save(buffer, "JPEG", quality=92)
+    else:
+        image.save(buffer, "JPEG", quality=92)
+    caption = f"picture {number} of size {width} by {height}, na\u00efve"
+    return Drawing(f"p{number:03d}{suffix}", buffer.getvalue(), caption, width, height)
+
+
+def write_pictures(
+    folder: Path, numbers: Sequence[int], *, size: tuple[int, int] | None = None
+) -> list[Drawing]:
+    """`images/` and `captions/` in `folder`, holding the pictures of these numbers."""
+    drawings = [draw(number, size=size) for number in numbers]
+    for part in ("images", "captions"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    for drawing in drawings:
+        (folder / "images" / drawing.name).write_bytes(drawing.data)
+        (folder / "captions" / f"{drawing.stem}.txt").write_text(drawing.caption, "utf-8")
+    return drawings
+
+
+def write_parquet(path: Path, drawings: Sequence[Drawing]) -> None:
+    """A data file of a Hub-like dataset: `image` structs and `text`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    images = [{"bytes": drawing.data, "path": drawing.name} for drawing in drawings]
+    pq.write_table(pa.table({"image": images, "text": [d.caption for d in drawings]}), path)
+
+
+def write_tar(path: Path, members: Mapping[str, bytes]) -> None:
+    """A tar of these members, in this order."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+# -- a project ------------------------------------------------------------------------------
+
+
+@dataclass
+class ProjectFolder:
+    """A project with its own DAGSTER_HOME. `run` runs a recipe of it in this process."""
+
+    folder: Path
+    encoders: Path
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def project(self) -> Project:
+        return find_project(self.folder, self.folder)
+
+    @property
+    def pictures(self) -> Path:
+        return self.folder / "pictures"
+
+    def write_pictures(
+        self, numbers: Sequence[int], *, size: tuple[int, int] | None = None
+    ) -> list[Drawing]:
+        return write_pictures(self.pictures, numbers, size=size)
+
+    def write_recipe(self, name: str = "set", **sections: Any) -> Path:
+        """`recipes/<name>.yaml`: a directory source, tiny encoders, squares of 64 pixels in
+        float32, with `sections` over that; a section of None is left out."""
+        content: dict[str, Any] = {
+            "source": {"type": "directory", "input_dir": "pictures"},
+            "output": {"output_dir": f"out/{name}", "shard_size": 4},
+            "model": {
+                "model_path": str(self.encoders),
+                "precision": "fp32",
+                "t5_max_length": 24,
+                "batch_size": 4,
+                "device": "cpu",
+            },
+            "image": {"image_size": 64},
+        }
+        for section, values in sections.items():
+            if section == "source" or values is None:
+                content[section] = values
+            else:
+                content[section] = {**content.get(section, {}), **values}
+        path = self.folder / "recipes" / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(yaml.safe_dump({k: v for k, v in content.items() if v is not None}))
+        return path
+
+    def run(
+        self, name: str = "set", changes: Mapping[str, object] | None = None, **execution: Any
+    ) -> RunReport:
+        """The report of `diffprep run NAME`, silent and in this process."""
+        path = self.project.recipe_path(name)
+        request = RunRequest(self.project, path, changes or {}, execution)
+        return run_dataset(request, SilentProgress(), say=lambda _: None)
+
+    def dataset(self, name: str = "set", changes: Mapping[str, object] | None = None) -> Dataset:
+        path = self.project.recipe_path(name)
+        loaded = load_recipe(path, base=self.folder, overrides=changes)
+        return Dataset(loaded, self.project.storage_root)
+
+    def layout(self, name: str = "set") -> Layout:
+        return self.dataset(name).layout
+
+
+@pytest.fixture
+def project(
+    tmp_path: Path, tiny_encoders: Path, monkeypatch: pytest.MonkeyPatch
+) -> ProjectFolder:
+    """An empty project in `tmp_path`, whose variables are set as its `.env` would."""
+    (tmp_path / "dagster_project.toml").write_text('storage_root = "work"\n')
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / ".dagster"))
+    monkeypatch.setenv("DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "1")
+    monkeypatch.delenv("DIFFPREP_PROJECT", raising=False)
+    monkeypatch.setattr(gc, "collect", lambda *_: 0)
+    return ProjectFolder(tmp_path, tiny_encoders)
