@@ -7,6 +7,7 @@ that moved (to another bucket, or into a new generation) is found under its form
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -67,9 +68,12 @@ def row_path(layout: Layout, stage: str, shard: str) -> Path:
 
 
 def whole_record(layout: Layout, shard: str) -> ShardRecord | None:
-    """The record of a finished shard whose tar is there in full; None otherwise."""
+    """The record of a finished shard whose tar is there in full; None otherwise, also while
+    another tar takes its place."""
     record = read_record(layout.shard_record(shard))
     if record is None or not layout.shard_samples(shard).exists():
+        return None
+    if layout.shard_next_record(shard).exists():
         return None
     try:
         size = layout.shard_tar(shard).stat().st_size
@@ -98,7 +102,7 @@ def _add_tar(rows: EncodedRows, layout: Layout, stage: str, shard: str, stack: E
         return
     for reject in record.rejects:
         if reject.stage == stage:
-            rows._rejects.setdefault(reject.fingerprint, reject.as_row())
+            rows._rejects.setdefault(reject.fingerprint, asdict(reject))
     bad = bad_keys(layout.shard_bad(shard))
     file = stack.enter_context(layout.shard_tar(shard).open("rb"))
     for row in read_samples(layout.shard_samples(shard)):

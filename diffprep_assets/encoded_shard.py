@@ -1,16 +1,26 @@
 """What a file of encoded rows says of itself: which samples, made from what, and who is missing."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from diffprep_assets.encoded_rows import encoded_rows, row_path, whole_record
 from diffprep_assets.freshness import FORMAT_VERSIONS, digest_of
-from diffprep_assets.partition_worker import PartitionResult, PartitionTask, reused_counts
+from diffprep_assets.layout import Layout
+from diffprep_assets.partition_worker import (
+    LOCK_WAIT_S,
+    PartitionResult,
+    PartitionTask,
+    reused_counts,
+)
+from diffprep_assets.shard.commit import finish_commit
 from diffprep_assets.shard_plan.members import Member
 from diffprep_resources.errors import SampleReject
 from diffprep_resources.progress.base import SampleCounts
-from diffprep_resources.storage.row_file import read_header
+from diffprep_resources.storage.locks import hold
+from diffprep_resources.storage.row_file import RowFileWriter, read_header
 
 
 def sample_fingerprint(stage: str, *, settings: dict[str, Any], inputs: Sequence[Any]) -> str:
@@ -34,20 +44,55 @@ def shard_metadata(
     }
 
 
-def reject_rows(stage: str, rejects: Iterable[tuple[Member, SampleReject]]) -> list[dict[str, Any]]:
-    """Rejects as the row file keeps them, by sample_id."""
-    rows = [
-        {
-            "sample_id": member.planned.sample_id,
-            "source_key": member.planned.sample.source_key,
-            "stage": stage,
-            "code": reject.code,
-            "message": reject.message,
-            "transient": reject.transient,
-        }
-        for member, reject in rejects
-    ]
-    return sorted(rows, key=lambda row: row["sample_id"])
+def reject_row(
+    stage: str, member: Member, reject: SampleReject, *, fingerprint: str
+) -> dict[str, Any]:
+    """A sample left out while encoding, as the row file keeps it."""
+    return {
+        "sample_id": member.planned.sample_id,
+        "source_key": member.planned.sample.source_key,
+        "stage": stage,
+        "code": reject.code,
+        "message": reject.message,
+        "transient": reject.transient,
+        "fingerprint": fingerprint,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """What of a shard needs no encoding: `rest` are the numbers of the rows that do."""
+
+    rest: list[int]
+    rejects: list[dict[str, Any]]
+
+
+def taken_over(
+    stage: str,
+    layout: Layout,
+    members: Sequence[Member],
+    *,
+    fingerprints: Sequence[str],
+    rows: RowFileWriter,
+) -> TakenOver:
+    """Copy into `rows` every row that was encoded before with the very same fingerprint."""
+    shards = [shard for shard in [members[0].planned.shard] if shard is not None]
+    shards += [shard for member in members for shard in member.planned.former]
+    rest, rejects = [], []
+    with encoded_rows(layout, stage, shards=shards) as known:
+        for number, fingerprint in enumerate(fingerprints):
+            reject = known.reject(fingerprint)
+            tensors = known.find(fingerprint) if reject is None else None
+            if reject is not None:
+                sample_id = members[number].planned.sample_id
+                source_key = members[number].planned.sample.source_key
+                rejects.append({**reject, "sample_id": sample_id, "source_key": source_key})
+            elif tensors is None:
+                rest.append(number)
+            else:
+                for name, tensor in tensors.items():
+                    rows.write_tensor(name, number, tensor)
+    return TakenOver(rest, rejects)
 
 
 def encoded_result(
@@ -55,7 +100,7 @@ def encoded_result(
     task: PartitionTask,
     *,
     encoded: int,
-    rejects: Sequence[str],
+    rejects: Sequence[dict[str, Any]],
     facts: dict[str, int],
 ) -> PartitionResult:
     """The result of a shard just written: `encoded` rows were worked on, the others taken over."""
@@ -65,16 +110,32 @@ def encoded_result(
         samples_out=kept,
         encoded=encoded,
         reused=kept - encoded,
-        rejects=Counter(rejects),
+        rejects=Counter(reject["code"] for reject in rejects),
     )
     return PartitionResult(task.fingerprint, counts, path.stat().st_size, facts)
 
 
-def finished_shard(path: Path, task: PartitionTask) -> PartitionResult | None:
-    """The result on disk, when a whole file carries the task's fingerprint."""
+def finish_broken_commit(layout: Layout, shard: str) -> None:
+    """Settle a tar's commit that a crash broke off, so that its rows can be used again."""
+    if layout.shard_next_record(shard).exists():
+        lock = layout.partition_lock("shard", shard)
+        with hold(lock, holder=f"a run mending {shard}", wait_s=LOCK_WAIT_S):
+            finish_commit(layout, shard)
+
+
+def finished_rows(layout: Layout, stage: str, task: PartitionTask) -> PartitionResult | None:
+    """The result on disk when the shard's rows carry the task's fingerprint: in a row file, or
+    in the finished tar whose rows they became."""
+    path = row_path(layout, stage, task.key)
     header = read_header(path)
-    if header is None or header.metadata["fingerprint"] != task.fingerprint:
+    if header is not None and header.metadata["fingerprint"] == task.fingerprint:
+        codes = [reject["code"] for reject in header.rejects]
+        counts = reused_counts(len(header.metadata["sample_ids"]), codes)
+        return PartitionResult(task.fingerprint, counts, path.stat().st_size)
+    record = whole_record(layout, task.key)
+    if record is None or layout.shard_bad(task.key).exists():
         return None
-    codes = [reject["code"] for reject in header.rejects]
-    counts = reused_counts(len(header.metadata["sample_ids"]), codes)
-    return PartitionResult(task.fingerprint, counts, path.stat().st_size)
+    if record.inputs.get(stage) != task.fingerprint:
+        return None
+    codes = [reject.code for reject in record.rejects if reject.stage == stage]
+    return PartitionResult(task.fingerprint, reused_counts(task.num_samples, codes), 0)

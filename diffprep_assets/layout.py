@@ -66,8 +66,16 @@ class Layout:
         return self.folder / "shards" / f"{shard}.parquet"
 
     def shard_record(self, shard: str) -> Path:
-        """Fingerprint, size, digest, counts, rejects. Written last: it makes the shard whole."""
+        """Fingerprint, size, digest, counts, rejects: it makes the shard whole."""
         return self.folder / "shards" / f"{shard}.json"
+
+    def shard_next_samples(self, shard: str) -> Path:
+        """The rows of a tar that is about to take its place."""
+        return self.folder / "shards" / f"{shard}.next.parquet"
+
+    def shard_next_record(self, shard: str) -> Path:
+        """The record of a tar that is about to take its place; see shard/commit.py."""
+        return self.folder / "shards" / f"{shard}.next.json"
 
     def shard_bad(self, shard: str) -> Path:
         return self.folder / "shards" / f"{shard}.bad"

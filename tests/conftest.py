@@ -3,10 +3,11 @@
 import copy
 import gc
 import io
-import os
+import shutil
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,6 @@ from diffprep_assets.run_report import RunReport
 from diffprep_resources.demo.encoders import build_tiny_flux
 from diffprep_resources.progress.silent import SilentProgress
 
-# Set by a project's `.env`, or by whoever runs the tests.
-PROJECT_VARIABLES = (
-    "DAGSTER_HOME",
-    "DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS",
-    "DIFFPREP_PROJECT",
-)
 # Upright width and height; none is of a bucket's size, and none is square but the last.
 SIZES = ((150, 100), (96, 130), (200, 120), (110, 110))
 
@@ -41,12 +36,6 @@ SIZES = ((150, 100), (96, 130), (200, 120), (110, 110))
 @pytest.fixture(scope="session", autouse=True)
 def one_torch_thread() -> None:
     torch.set_num_threads(1)
-
-
-@pytest.fixture
-def quick_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Energon collects garbage twice a pass: 0.25 s over all that the tests' imports left."""
-    monkeypatch.setattr(gc, "collect", lambda *_: 0)
 
 
 @pytest.fixture(scope="session")
@@ -139,6 +128,11 @@ def write_tar(path: Path, members: Mapping[str, bytes]) -> None:
             tar.addfile(info, io.BytesIO(data))
 
 
+@pytest.fixture(scope="session")
+def drawing() -> Callable[..., Drawing]:
+    return draw
+
+
 # -- a project ------------------------------------------------------------------------------
 
 
@@ -148,7 +142,6 @@ class ProjectFolder:
 
     folder: Path
     encoders: Path
-    defaults: dict[str, Any] = field(default_factory=dict)
 
     @property
     def project(self) -> Project:
@@ -188,6 +181,16 @@ class ProjectFolder:
         path.write_text(yaml.safe_dump({k: v for k, v in content.items() if v is not None}))
         return path
 
+    def write_recipe_over(self, name: str = "set", **sections: Any) -> Path:
+        """The recipe that is there, with `sections` over it; a key of None is removed."""
+        path = self.folder / "recipes" / f"{name}.yaml"
+        content = yaml.safe_load(path.read_text())
+        for section, values in sections.items():
+            merged = {**content.get(section, {}), **values}
+            content[section] = {key: value for key, value in merged.items() if value is not None}
+        path.write_text(yaml.safe_dump(content))
+        return path
+
     def run(
         self, name: str = "set", changes: Mapping[str, object] | None = None, **execution: Any
     ) -> RunReport:
@@ -205,14 +208,33 @@ class ProjectFolder:
         return self.dataset(name).layout
 
 
+@pytest.fixture(scope="session")
+def new_dagster_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that Dagster has used once, since making its tables takes half a second."""
+    home = tmp_path_factory.mktemp("home") / ".dagster"
+    home.mkdir()
+    settings = files("diffprep_assets") / "project_template" / "dagster.yaml"
+    (home / "dagster.yaml").write_bytes(settings.read_bytes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAGSTER_HOME", str(home))
+        with dg.DagsterInstance.get() as instance:
+            instance.get_dynamic_partitions("none")
+    return home
+
+
 @pytest.fixture
 def project(
-    tmp_path: Path, tiny_encoders: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    tiny_encoders: Path,
+    new_dagster_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> ProjectFolder:
     """An empty project in `tmp_path`, whose variables are set as its `.env` would."""
     (tmp_path / "dagster_project.toml").write_text('storage_root = "work"\n')
+    shutil.copytree(new_dagster_home, tmp_path / ".dagster")
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / ".dagster"))
     monkeypatch.setenv("DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "1")
     monkeypatch.delenv("DIFFPREP_PROJECT", raising=False)
+    # Energon collects garbage twice a pass: 0.25 s over all that the tests' imports left.
     monkeypatch.setattr(gc, "collect", lambda *_: 0)
     return ProjectFolder(tmp_path, tiny_encoders)

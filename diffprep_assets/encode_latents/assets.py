@@ -9,7 +9,7 @@ from pydantic import Field
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import together
 from diffprep_assets.encode_latents.worker import LatentsSpec
-from diffprep_assets.encoded_shard import finished_shard
+from diffprep_assets.encoded_shard import finished_rows
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partition_worker import PartitionTask
@@ -64,7 +64,7 @@ def encode_latents_asset(
                     )
                     for shard in planned(dataset, context.partition_keys)
                 ],
-                finished=lambda task: finished_shard(layout.latents(task.key), task),
+                finished=lambda task: finished_rows(layout, "encode_latents", task),
                 spec=LatentsSpec(
                     layout,
                     dataset.source,

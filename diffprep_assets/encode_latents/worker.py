@@ -10,10 +10,12 @@ import xxhash
 
 from diffprep_assets.encoded_shard import (
     encoded_result,
-    finished_shard,
-    reject_rows,
+    finish_broken_commit,
+    finished_rows,
+    reject_row,
     sample_fingerprint,
     shard_metadata,
+    taken_over,
 )
 from diffprep_assets.layout import Layout
 from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
@@ -64,7 +66,8 @@ class LatentsWorker(PartitionWorker):
         return self.spec.layout.partition_lock(STAGE, task.key)
 
     def finished(self, task: PartitionTask) -> PartitionResult | None:
-        return finished_shard(self.spec.layout.latents(task.key), task)
+        finish_broken_commit(self.spec.layout, task.key)
+        return finished_rows(self.spec.layout, STAGE, task)
 
     def make(self, task: PartitionTask, report: Report) -> PartitionResult:
         if self.encoder is None:
@@ -81,22 +84,22 @@ class LatentsWorker(PartitionWorker):
                 task, members, settings=spec.settings, fingerprints=fingerprints
             ),
         ) as rows:
+            taken = taken_over(STAGE, spec.layout, members, fingerprints=fingerprints, rows=rows)
+            report(len(members) - len(taken.rest))
             result = encode_in_batches(
-                enumerate(members),
+                [(number, members[number]) for number in taken.rest],
                 _PictureJob(spec, self.encoder, rows, shape=(bucket.height, bucket.width, 3)),
                 batch_size=spec.batch_size,
                 load_threads=spec.load_threads,
                 report=report,
             )
-            rejected = [(members[row], reject) for (row, _), reject in result.rejects]
-            rows.close(rejects=reject_rows(STAGE, rejected))
-        return encoded_result(
-            path,
-            task,
-            encoded=result.encoded,
-            rejects=[reject.code for _, reject in rejected],
-            facts={"batch_size": result.batch_size},
-        )
+            rejects = taken.rejects + [
+                reject_row(STAGE, member, reject, fingerprint=fingerprints[number])
+                for (number, member), reject in result.rejects
+            ]
+            rows.close(rejects=rejects)
+        facts = {"batch_size": result.batch_size}
+        return encoded_result(path, task, encoded=result.encoded, rejects=rejects, facts=facts)
 
     def close(self) -> None:
         if self.encoder is not None:

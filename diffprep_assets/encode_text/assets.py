@@ -9,7 +9,7 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import together
 from diffprep_assets.encode_latents.assets import EncodeConfig
 from diffprep_assets.encode_text.worker import EmptyCaptionTask, TextSpec, empty_caption_is_fresh
-from diffprep_assets.encoded_shard import finished_shard
+from diffprep_assets.encoded_shard import finished_rows
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partition_worker import PartitionTask
@@ -50,7 +50,7 @@ def encode_text_asset(
                     PartitionTask(shard.shard, shard.num_samples, dataset.text_fingerprint(shard))
                     for shard in planned(dataset, context.partition_keys)
                 ],
-                finished=lambda task: finished_shard(layout.text(task.key), task),
+                finished=lambda task: finished_rows(layout, "encode_text", task),
                 spec=TextSpec(
                     layout,
                     dataset.encoders,

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from diffprep_assets.encoded_shard import (
     encoded_result,
-    finished_shard,
-    reject_rows,
+    finish_broken_commit,
+    finished_rows,
+    reject_row,
     sample_fingerprint,
     shard_metadata,
+    taken_over,
 )
 from diffprep_assets.layout import Layout
 from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
@@ -64,7 +66,8 @@ class TextWorker(PartitionWorker):
     def finished(self, task: PartitionTask | EmptyCaptionTask) -> PartitionResult | None:
         if isinstance(task, EmptyCaptionTask):
             return None
-        return finished_shard(self.spec.layout.text(task.key), task)
+        finish_broken_commit(self.spec.layout, task.key)
+        return finished_rows(self.spec.layout, STAGE, task)
 
     def make(self, task: PartitionTask | EmptyCaptionTask, report: Report) -> PartitionResult:
         if self.encoder is None:
@@ -82,14 +85,16 @@ class TextWorker(PartitionWorker):
         spec, path = self.spec, self.spec.layout.text(task.key)
         members = members_of_shard(spec.layout, task.key)
         fingerprints = [caption_fingerprint(member, spec.settings) for member in members]
-        captions: dict[str, list[int]] = {}
-        for row, member in enumerate(members):
-            captions.setdefault(member.caption, []).append(row)
         metadata = shard_metadata(task, members, settings=spec.settings, fingerprints=fingerprints)
-        metadata["tokens"] = _tokens(encoder, captions)
+        metadata["tokens"] = tokens = _tokens(encoder, [member.caption for member in members])
         with row_file(
             path, rows=encoder.row_layout(), num_rows=len(members), metadata=metadata
         ) as rows:
+            taken = taken_over(STAGE, spec.layout, members, fingerprints=fingerprints, rows=rows)
+            captions: dict[str, list[int]] = {}
+            for number in taken.rest:
+                captions.setdefault(members[number].caption, []).append(number)
+            report(len(members) - len(captions))
             result = encode_in_batches(
                 captions.items(),
                 _CaptionJob(encoder, rows),
@@ -97,14 +102,16 @@ class TextWorker(PartitionWorker):
                 load_threads=1,
                 report=report,
             )
-            rejected = [(members[row], reject) for (_, at), reject in result.rejects for row in at]
-            rows.close(rejects=reject_rows(STAGE, rejected))
-        codes = [reject.code for _, reject in rejected]
+            rejects = taken.rejects + [
+                reject_row(STAGE, members[number], reject, fingerprint=fingerprints[number])
+                for (_, numbers), reject in result.rejects
+                for number in numbers
+            ]
+            rows.close(rejects=rejects)
+        encoded = len(taken.rest) + len(taken.rejects) - len(rejects)
         facts = {"batch_size": result.batch_size, "captions_encoded": result.encoded}
-        facts |= truncation_facts(metadata["tokens"])
-        report(len(members) - len(captions))
-        kept = len(members) - len(rejected)
-        return encoded_result(path, task, encoded=kept, rejects=codes, facts=facts)
+        facts |= truncation_facts(tokens)
+        return encoded_result(path, task, encoded=encoded, rejects=rejects, facts=facts)
 
     def _empty(self, task: EmptyCaptionTask, encoder: TextEncoder) -> PartitionResult:
         path = self.spec.layout.empty_encodings
@@ -146,21 +153,15 @@ def truncation_facts(tokens: dict[str, dict[str, int]]) -> dict[str, int]:
     }
 
 
-def _tokens(encoder: TextEncoder, captions: dict[str, list[int]]) -> dict[str, dict[str, int]]:
-    """By encoder: samples whose caption is cut short, and the longest caption, in tokens."""
-    counts = encoder.token_counts(list(captions))
+def _tokens(encoder: TextEncoder, captions: Sequence[str]) -> dict[str, dict[str, int]]:
+    """By encoder: captions that are cut short, and the longest one, in tokens."""
     limits = encoder.token_limits
-    uses = [len(rows) for rows in captions.values()]
     return {
         role: {
-            "truncated": sum(
-                times
-                for tokens, times in zip(counts[role], uses, strict=True)
-                if tokens > limits[role]
-            ),
-            "longest": max(counts[role], default=0),
+            "truncated": sum(count > limits[role] for count in counts),
+            "longest": max(counts, default=0),
         }
-        for role in sorted(counts)
+        for role, counts in sorted(encoder.token_counts(captions).items())
     }
 
 

@@ -24,7 +24,6 @@ def energon_prepare_asset(dataset: Dataset, *, wait_minutes: float) -> dg.Assets
         ):
             prepared = prepare(dataset)
             rejected = sum(prepared.rejects.values())
-            published = {shard.name for shard in prepared.publication.shards}
             shown.summary.samples = SampleCounts(
                 prepared.listed, prepared.written, reused=prepared.written, rejects=prepared.rejects
             )
@@ -36,10 +35,10 @@ def energon_prepare_asset(dataset: Dataset, *, wait_minutes: float) -> dg.Assets
                 "samples_out": prepared.written,
                 "rejected": rejected,
                 "rejects": dict(sorted(prepared.rejects.items())),
-                "shards": len(published),
-                "shards_added": len(prepared.publication.added),
-                "shards_removed": len(prepared.publication.removed),
-                "bytes": sum(shard.record.size_bytes for shard in prepared.publication.shards),
+                "shards": prepared.shards,
+                "shards_added": prepared.added,
+                "shards_removed": prepared.removed,
+                "bytes": prepared.size_bytes,
                 "output_dir": dg.MetadataValue.path(str(layout.output_dir)),
                 "seconds": round(shown.summary.seconds, 3),
                 "recipe_hash": dataset.loaded.recipe_hash,

@@ -14,7 +14,7 @@ from diffprep_assets.encode_text.worker import empty_caption_is_fresh
 from diffprep_assets.energon_prepare.metadata_files import EmptyEncodings
 from diffprep_assets.energon_prepare.names import Split
 from diffprep_assets.energon_prepare.provenance import DatasetDescription
-from diffprep_assets.energon_prepare.publish import FinishedShard, Publication, publish
+from diffprep_assets.energon_prepare.publish import FinishedShard, publish
 from diffprep_assets.freshness import digest_of, fingerprint
 from diffprep_assets.layout import Layout
 from diffprep_assets.recipe.stage_fields import published_fields
@@ -31,49 +31,75 @@ from diffprep_resources.storage.row_file import float32_rows
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the output folder holds now. `rejects` are those of all stages, by code."""
+    """What the output folder holds now. `rejects` are those of all stages, by code; `added` and
+    `removed` count names that came and went."""
 
     fingerprint: str
-    publication: Publication
     listed: int
     written: int
     rejects: Counter[str]
+    shards: int
+    size_bytes: int
+    added: int
+    removed: int
 
 
 def prepare(dataset: Dataset) -> Prepared:
-    """Publish every shard of the plan. Raises StageInputError unless all of them are fresh."""
+    """Publish every shard of the plan, unless the output folder holds just that already.
+
+    Raises StageInputError unless all shards are fresh, SettingError when the folder is another
+    dataset's.
+    """
     layout = dataset.layout
     shards = shards_of_plan(dataset)
     index = read_index(layout.source_index)
     if index is None:
         raise missing_whole_stage(dataset, "source_index")
     records = _fresh_records(dataset, shards)
-    layout.prepared.unlink(missing_ok=True)
     tables = [(part, layout.bucket(part)) for part in index.parts.parts]
     listed = sum(pq.read_metadata(path).num_rows for _, path in tables)
     rejects = write_rejects(layout.rejects, _all_rejects(tables, shards, records))
-    finalize = dataset.recipe.output.finalize
-    publication = publish(
-        layout,
-        shards=[
-            FinishedShard(cast(Split, shard.split), record)
-            for shard, record in zip(shards, records, strict=True)
-        ],
-        description=_description(dataset, index, listed=listed, rejects=rejects),
-        nested=dataset.recipe.image.mode != "image_size",
-        empty=_empty_encodings(dataset) if finalize else None,
-        finalize=finalize,
-    )
+    wanted = published_fingerprint(dataset, shards)
+    added = removed = 0
+    if _last_prepared(layout) != {"fingerprint": wanted, "files": output_stamps(layout)}:
+        layout.prepared.unlink(missing_ok=True)
+        finalize = dataset.recipe.output.finalize
+        publication = publish(
+            layout,
+            shards=[
+                FinishedShard(cast(Split, shard.split), record)
+                for shard, record in zip(shards, records, strict=True)
+            ],
+            description=_description(dataset, index, listed=listed, rejects=rejects),
+            nested=dataset.recipe.image.mode != "image_size",
+            empty=_empty_encodings(dataset) if finalize else None,
+            finalize=finalize,
+        )
+        added, removed = len(publication.added), len(publication.removed)
+        content = {"fingerprint": wanted, "files": output_stamps(layout)}
+        write_bytes(layout.prepared, json.dumps(content, sort_keys=True).encode())
     remove_orphans(dataset, {shard.shard for shard in shards})
-    published = published_fingerprint(dataset, shards)
-    write_bytes(layout.prepared, json.dumps({"fingerprint": published}).encode())
     return Prepared(
-        fingerprint=published,
-        publication=publication,
+        fingerprint=wanted,
         listed=listed,
         written=sum(record.num_samples for record in records),
         rejects=rejects,
+        shards=sum(record.num_samples > 0 for record in records),
+        size_bytes=sum(record.size_bytes for record in records),
+        added=added,
+        removed=removed,
     )
+
+
+def output_stamps(layout: Layout) -> dict[str, list[int]]:
+    """Size in bytes and mtime in ns of every file of the output folder, by name."""
+    if not layout.output_dir.is_dir():
+        return {}
+    return {
+        path.relative_to(layout.output_dir).as_posix(): [stat.st_size, stat.st_mtime_ns]
+        for path in sorted(layout.output_dir.rglob("*"))
+        if path.is_file() and (stat := path.stat())
+    }
 
 
 def published_fingerprint(dataset: Dataset, shards: list[PlannedShard]) -> str:
@@ -88,20 +114,27 @@ def published_fingerprint(dataset: Dataset, shards: list[PlannedShard]) -> str:
 
 def prepared_fingerprint(layout: Layout) -> str | None:
     """The fingerprint of what was last published whole; None when nothing was."""
+    last = _last_prepared(layout)
+    return last["fingerprint"] if last else None
+
+
+def _last_prepared(layout: Layout) -> dict[str, Any] | None:
     try:
-        return json.loads(layout.prepared.read_bytes())["fingerprint"]
-    except (FileNotFoundError, ValueError, KeyError):
+        return json.loads(layout.prepared.read_bytes())
+    except (FileNotFoundError, ValueError):
         return None
 
 
 def remove_orphans(dataset: Dataset, shards: set[str]) -> None:
-    """Files of shards that the plan no longer holds; called once the new plan is published."""
+    """Files that nothing needs once the plan is published: those of shards that it no longer
+    holds, and with `intermediates: prune` the rows that are in tars."""
     layout = dataset.layout
+    encoded = set() if dataset.recipe.output.intermediates == "prune" else shards
     folders = {
-        layout.latents("x").parent: {layout.latents(shard).name for shard in shards},
+        layout.latents("x").parent: {layout.latents(shard).name for shard in encoded},
         layout.text("x").parent: {
             layout.empty_encodings.name,
-            *(layout.text(shard).name for shard in shards),
+            *(layout.text(shard).name for shard in encoded),
         },
         layout.shard_tar("x").parent: {
             path(shard).name

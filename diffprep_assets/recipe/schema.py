@@ -148,6 +148,9 @@ class Output(Section):
     finalize: bool = Field(
         default=True, description="write index and metadata; false publishes tars only"
     )
+    intermediates: Literal["prune", "keep"] = Field(
+        "prune", description="prune removes latents and text once they are in a finished tar"
+    )
     compress: Uncompressed = Field(
         default=False, description="must be false: a compressed tar cannot be indexed"
     )

@@ -9,12 +9,13 @@ from typing import Any
 from diffprep_assets.freshness import digest_of
 from diffprep_assets.recipe.schema import Recipe
 
-# Say where things are, or when; none of the bytes.
+# Say where things are or what is kept aside; none of the bytes.
 PLACES = (
     ("source", "input_dir"),
     ("source", "input_path"),
     ("source", "hf_dataset"),
     ("output", "output_dir"),
+    ("output", "intermediates"),
     ("model", "model_path"),
     ("model", "vae_path"),
     ("model", "t5_path"),

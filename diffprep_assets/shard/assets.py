@@ -37,7 +37,12 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
                     shard_task(dataset, shard) for shard in planned(dataset, context.partition_keys)
                 ],
                 finished=lambda task: finished_tar(layout, task),
-                spec=ShardSpec(layout, dataset.latents_settings | dataset.text_settings),
+                spec=ShardSpec(
+                    layout,
+                    dataset.latents_settings,
+                    dataset.text_settings,
+                    prune=dataset.recipe.output.intermediates == "prune",
+                ),
                 recipe_hash=dataset.loaded.recipe_hash,
             )
             yield from recorded(

@@ -40,7 +40,8 @@ SAMPLES_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ShardReject:
-    """A planned sample that is not in the tar, and why."""
+    """A planned sample that is not in the tar, and why. `fingerprint` is the sample's own at
+    `stage`: while it stays, the sample is not tried again."""
 
     source_key: str
     sample_id: int
@@ -48,6 +49,7 @@ class ShardReject:
     code: str
     message: str
     transient: bool = False
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,14 @@ def read_record(path: Path) -> ShardRecord | None:
         return ShardRecord(**content, rejects=rejects)
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def bad_keys(path: Path) -> frozenset[str]:
+    """Keys of samples that a validation found bad in a shard's tar; none when it is not marked."""
+    try:
+        return frozenset(json.loads(path.read_bytes())["keys"])
+    except FileNotFoundError:
+        return frozenset()
 
 
 def write_samples(path: Path, rows: Sequence[SampleRow]) -> None:

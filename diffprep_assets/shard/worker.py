@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffprep_assets.dataset import Dataset
+from diffprep_assets.encode_latents.worker import picture_fingerprint
+from diffprep_assets.encode_text.worker import caption_fingerprint
+from diffprep_assets.encoded_rows import EncodedRows, encoded_rows, row_path, whole_record
 from diffprep_assets.layout import Layout
 from diffprep_assets.partition_worker import (
     PartitionResult,
@@ -12,22 +15,18 @@ from diffprep_assets.partition_worker import (
     PartitionWorker,
     reused_counts,
 )
+from diffprep_assets.shard.commit import finish_commit, new_shard
 from diffprep_assets.shard.members import SampleMetadata, sample_members
 from diffprep_assets.shard.record import (
     SampleRow,
     ShardRecord,
     ShardReject,
-    read_record,
-    write_record,
-    write_samples,
 )
 from diffprep_assets.shard.tar_writer import TarRow, TarSample, TarSummary, TarWriter
 from diffprep_assets.shard_plan.members import Member, members_of_shard
 from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_resources.compute.base import Report
 from diffprep_resources.errors import StageInputError
-from diffprep_resources.storage.atomic import replace_file
-from diffprep_resources.storage.row_file import RowFileHeader, read_header, row_reader
 
 if TYPE_CHECKING:
     import torch
@@ -46,10 +45,13 @@ class ShardTask(PartitionTask):
 
 @dataclass(frozen=True, slots=True)
 class ShardSpec:
-    """All that a process needs to write tars. `settings` are kept for people who compare."""
+    """All that a process needs to write tars. With `prune`, a shard's row files go once its tar
+    is whole: what is still wanted of them is read from the tar."""
 
     layout: Layout
-    settings: dict[str, Any]
+    latents_settings: dict[str, Any]
+    text_settings: dict[str, Any]
+    prune: bool
 
     def build(self) -> "ShardWorker":
         return ShardWorker(self)
@@ -65,48 +67,36 @@ class ShardWorker(PartitionWorker):
         return self.spec.layout.partition_lock(STAGE, task.key)
 
     def finished(self, task: PartitionTask) -> PartitionResult | None:
+        finish_commit(self.spec.layout, task.key)
         return finished_tar(self.spec.layout, task)
 
     def make(self, task: PartitionTask, report: Report) -> PartitionResult:
         if not isinstance(task, ShardTask):
             raise TypeError(f"shard needs a ShardTask, got {type(task).__name__}")
         layout = self.spec.layout
-        latents = _input(layout, task, "encode_latents")
-        text = _input(layout, task, "encode_text")
-        members = members_of_shard(layout, task.key)
-        rejects = {reject["sample_id"]: reject for reject in [*text.rejects, *latents.rejects]}
-        # The record makes the shard whole: without it first, a half-replaced one is no shard.
-        layout.shard_record(task.key).unlink(missing_ok=True)
+        members = [
+            _Encoded(
+                member,
+                picture_fingerprint(member, self.spec.latents_settings),
+                caption_fingerprint(member, self.spec.text_settings),
+            )
+            for member in members_of_shard(layout, task.key)
+        ]
         with (
-            row_reader(layout.latents(task.key)) as latents_rows,
-            row_reader(layout.text(task.key)) as text_rows,
-            replace_file(layout.shard_tar(task.key)) as file,
+            encoded_rows(layout, "encode_latents", shards=[task.key]) as latents,
+            encoded_rows(layout, "encode_text", shards=[task.key]) as text,
+            new_shard(layout, task.key) as commit,
         ):
-            tar = TarWriter(file)
-            rows = []
-            for at, member in enumerate(members):
-                report(1)
-                if member.planned.sample_id not in rejects:
-                    tensors = {**latents_rows.row(at), **text_rows.row(at)}
-                    row = tar.add(_tar_sample(member, tensors))
-                    made_from = (
-                        latents.metadata["fingerprints"][at],
-                        text.metadata["fingerprints"][at],
-                    )
-                    rows.append(_sample_row(member, row, made_from))
-            summary = tar.close()
-        write_samples(layout.shard_samples(task.key), rows)
-        record = self._record(task, summary, len(rows), rejects)
-        write_record(layout.shard_record(task.key), record)
-        layout.shard_bad(task.key).unlink(missing_ok=True)
+            tar = TarWriter(commit.tar)
+            rows, rejects = _write_samples(tar, members, (latents, text), layout, report)
+            record = self._record(task, tar.close(), len(rows), rejects)
+            commit.describe(record, rows)
+        if self.spec.prune:
+            prune_rows(layout, task.key)
         return _result(record, task, encoded=len(rows))
 
     def _record(
-        self,
-        task: ShardTask,
-        summary: TarSummary,
-        num_samples: int,
-        rejects: dict[int, dict[str, Any]],
+        self, task: ShardTask, summary: TarSummary, num_samples: int, rejects: list[ShardReject]
     ) -> ShardRecord:
         bucket = task.planned.bucket
         return ShardRecord(
@@ -125,22 +115,37 @@ class ShardWorker(PartitionWorker):
                 "encode_text": task.text_fingerprint,
                 "shard_members": task.planned.members_digest,
             },
-            settings=self.spec.settings,
-            rejects=tuple(ShardReject(**rejects[sample_id]) for sample_id in sorted(rejects)),
+            settings={
+                "encode_latents": self.spec.latents_settings,
+                "encode_text": self.spec.text_settings,
+            },
+            rejects=tuple(rejects),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """A member, and the fingerprints that its rows must carry."""
+
+    member: Member
+    latents: str
+    text: str
 
 
 def finished_tar(layout: Layout, task: PartitionTask) -> PartitionResult | None:
     """The result on disk, when a whole tar carries the task's fingerprint."""
-    record = read_record(layout.shard_record(task.key))
+    record = whole_record(layout, task.key)
     if record is None or record.fingerprint != task.fingerprint:
         return None
-    tar = layout.shard_tar(task.key)
-    if not tar.exists() or tar.stat().st_size != record.size_bytes:
-        return None
-    if not layout.shard_samples(task.key).exists() or layout.shard_bad(task.key).exists():
+    if layout.shard_bad(task.key).exists():
         return None
     return _result(record, task, encoded=0)
+
+
+def prune_rows(layout: Layout, shard: str) -> None:
+    """Remove the row files of a shard whose tar is whole."""
+    layout.latents(shard).unlink(missing_ok=True)
+    layout.text(shard).unlink(missing_ok=True)
 
 
 def shard_task(dataset: Dataset, shard: PlannedShard) -> ShardTask:
@@ -155,19 +160,45 @@ def shard_task(dataset: Dataset, shard: PlannedShard) -> ShardTask:
     )
 
 
-def _input(layout: Layout, task: ShardTask, stage: str) -> RowFileHeader:
-    """The header of the shard's latents or text, which must be there and fresh."""
-    if stage == "encode_latents":
-        path, fingerprint = layout.latents(task.key), task.latents_fingerprint
-    else:
-        path, fingerprint = layout.text(task.key), task.text_fingerprint
-    header = read_header(path)
-    if header is not None and header.metadata["fingerprint"] == fingerprint:
-        return header
-    state = "missing" if header is None else "stale"
-    raise StageInputError(
-        f"shard {task.key}: {stage} is {state}; run `diffprep run {layout.dataset}`, or `dagster "
-        f"asset materialize --select {layout.dataset}/{stage} --partition {task.key}`"
+def _write_samples(
+    tar: TarWriter,
+    members: list[_Encoded],
+    sources: tuple[EncodedRows, EncodedRows],
+    layout: Layout,
+    report: Report,
+) -> tuple[list[SampleRow], list[ShardReject]]:
+    """Rows of the samples written, and rejects of those that were left out while encoding."""
+    latents, text = sources
+    rows: list[SampleRow] = []
+    rejects: list[ShardReject] = []
+    for encoded in members:
+        report(1)
+        reject = latents.reject(encoded.latents) or text.reject(encoded.text)
+        if reject is not None:
+            sample = encoded.member.planned
+            identity = {"sample_id": sample.sample_id, "source_key": sample.sample.source_key}
+            rejects.append(ShardReject(**{**reject, **identity}))
+            continue
+        tensors: dict[str, torch.Tensor] = {}
+        for stage, source, fingerprint in (
+            ("encode_latents", latents, encoded.latents),
+            ("encode_text", text, encoded.text),
+        ):
+            found = source.find(fingerprint)
+            if found is None:
+                raise _not_encoded(layout, encoded.member, stage)
+            tensors |= found
+        row = tar.add(_tar_sample(encoded.member, tensors))
+        rows.append(_sample_row(encoded, row))
+    return rows, rejects
+
+
+def _not_encoded(layout: Layout, member: Member, stage: str) -> StageInputError:
+    shard = member.planned.shard or ""
+    state = "stale" if row_path(layout, stage, shard).exists() else "missing"
+    return StageInputError(
+        f"shard {shard}: {stage} is {state}; run `diffprep run {layout.dataset}`, or `dagster "
+        f"asset materialize --select {layout.dataset}/{stage} --partition {shard}`"
     )
 
 
@@ -191,15 +222,15 @@ def _tar_sample(member: Member, tensors: "dict[str, torch.Tensor]") -> TarSample
     return TarSample(f"{member.planned.sample_id:010d}", members)
 
 
-def _sample_row(member: Member, row: TarRow, made_from: tuple[str, str]) -> SampleRow:
+def _sample_row(encoded: _Encoded, row: TarRow) -> SampleRow:
     return SampleRow(
-        sample_id=member.planned.sample_id,
+        sample_id=encoded.member.planned.sample_id,
         key=row.key,
         offset=row.offset,
         size=row.size,
         digest=row.digest,
-        latents_fingerprint=made_from[0],
-        text_fingerprint=made_from[1],
+        latents_fingerprint=encoded.latents,
+        text_fingerprint=encoded.text,
         parts=row.parts,
     )
 

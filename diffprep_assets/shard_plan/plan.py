@@ -41,12 +41,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSample:
-    """A sample that was ever planned; `shard` is None while it is not in the dataset."""
+    """A sample that was ever planned; `shard` is None while it is not in the dataset.
+
+    `former` names the shards that it was in before, latest first: its encoded rows may be there.
+    """
 
     sample_id: int
     split: str
     shard: str | None
     sample: Candidate
+    former: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +152,10 @@ def _carried_over(
 ) -> PlannedSample:
     """An old sample as it is now: it keeps its place while its bucket and generation last."""
     candidate = present.get(planned.sample.source_key)
-    if candidate is None:
-        return replace(planned, shard=None)
-    keeps = stays and candidate.bucket == planned.sample.bucket
-    return replace(planned, sample=candidate, shard=planned.shard if keeps else None)
+    if candidate is not None and stays and candidate.bucket == planned.sample.bucket:
+        return replace(planned, sample=candidate)
+    former = (planned.shard, *planned.former) if planned.shard else planned.former
+    return replace(planned, sample=candidate or planned.sample, shard=None, former=former)
 
 
 def _placed(

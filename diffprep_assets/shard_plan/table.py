@@ -44,6 +44,8 @@ PLAN_SCHEMA = pa.schema(
         pa.field("crop_top", pa.int32(), nullable=False),
         pa.field("crop_width", pa.int32(), nullable=False),
         pa.field("crop_height", pa.int32(), nullable=False),
+        # Shards that the sample was in before, latest first.
+        pa.field("former", pa.list_(pa.string()), nullable=False),
     ]
 )
 
@@ -156,6 +158,7 @@ def _plan_row(planned: PlannedSample) -> dict[str, Any]:
         "crop_top": top,
         "crop_width": width,
         "crop_height": height,
+        "former": planned.former,
     }
 
 
@@ -169,4 +172,5 @@ def _planned(row: dict[str, Any]) -> PlannedSample:
         bucket=Bucket(row["tier"], row["width"], row["height"]),
         crop=(row["crop_left"], row["crop_top"], row["crop_width"], row["crop_height"]),
     )
-    return PlannedSample(row["sample_id"], row["split"], row["shard"], candidate)
+    former = tuple(row["former"])
+    return PlannedSample(row["sample_id"], row["split"], row["shard"], candidate, former)

@@ -7,7 +7,7 @@ from typing import Any
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.energon_prepare.provenance import plan_shards, read_provenance
-from diffprep_assets.energon_prepare.update import published_fingerprint
+from diffprep_assets.energon_prepare.update import output_stamps, published_fingerprint
 from diffprep_assets.freshness import fingerprint
 from diffprep_assets.layout import Layout
 from diffprep_assets.shard.record import read_record
@@ -38,7 +38,7 @@ def validate_published(dataset: Dataset) -> Validated:
     shards = shards_of_plan(dataset)
     published = published_fingerprint(dataset, shards)
     wanted = fingerprint("validate", settings={}, inputs={"energon_prepare": published})
-    record = {"fingerprint": wanted, "files": _stamps(layout)}
+    record = {"fingerprint": wanted, "files": output_stamps(layout)}
     if not record["files"]:
         raise missing_whole_stage(dataset, "energon_prepare")
     samples = _written(layout, [shard.shard for shard in shards])
@@ -81,17 +81,6 @@ def mark_bad(layout: Layout, report: ValidationReport) -> list[str]:
 def _written(layout: Layout, shards: list[str]) -> int:
     records = (read_record(layout.shard_record(shard)) for shard in shards)
     return sum(record.num_samples for record in records if record is not None)
-
-
-def _stamps(layout: Layout) -> dict[str, list[int]]:
-    """Size and mtime of every file of the output folder, by name."""
-    if not layout.output_dir.is_dir():
-        return {}
-    return {
-        path.relative_to(layout.output_dir).as_posix(): [stat.st_size, stat.st_mtime_ns]
-        for path in sorted(layout.output_dir.rglob("*"))
-        if path.is_file() and (stat := path.stat())
-    }
 
 
 def last_validation(layout: Layout) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -17,10 +17,11 @@ def temporary_beside(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def replace_file(path: Path) -> Iterator[BinaryIO]:
+def replace_file(path: Path, *, before: Callable[[], None] | None = None) -> Iterator[BinaryIO]:
     """A binary file (read and write) that takes the name `path` when the block ends well.
 
-    When the block raises, the temporary file is removed and what stood at `path` stays.
+    When the block raises, the temporary file is removed and what stood at `path` stays. `before`
+    is called when the content is durable, just before it takes the name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
@@ -29,6 +30,8 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if before is not None:
+            before()
         commit(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
