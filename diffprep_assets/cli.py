@@ -21,6 +21,7 @@ from diffprep_assets.console import (
     Name,
     Overrides,
     ProjectDir,
+    Workers,
     err,
     explained,
     out,
@@ -107,13 +108,14 @@ def run(  # noqa: PLR0913 (an option each)
     max_samples: MaxSamples = None,
     device: Device = None,
     batch_size: BatchSize = None,
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Make or update a dataset; only what is stale is done again."""
     changes = _changes(overrides)
     if max_samples is not None:
         changes["output.max_samples"] = max_samples
-    execution = {"device": device, "batch_size": batch_size}
+    execution = {"device": device, "batch_size": batch_size, "workers": workers}
     run_and_show(_project(project), name, changes, execution=execution, as_json=as_json)
 
 

@@ -31,6 +31,9 @@ Overrides = Annotated[
 ]
 MaxSamples = Annotated[int | None, typer.Option(min=1, help="as output.max_samples")]
 Device = Annotated[str | None, typer.Option(help="where encoders run: cpu, cuda:0, ...")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="processes that read, decode, and encode on the CPU")
+]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="samples encoded at once")]
 
 

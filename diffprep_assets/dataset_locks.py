@@ -1,39 +1,66 @@
-"""Who may work on a dataset at once (DESIGN 11)."""
+"""Who may work on a dataset at once (DESIGN 11), and which runs died at it."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
 from diffprep_assets.layout import Layout
-from diffprep_resources.storage.locks import hold
+from diffprep_resources.storage.locks import hold, is_held
+
+Log = Callable[[str], None]
 
 
 def run_lock(
-    layout: Layout, *, holder: str, wait_minutes: float = 0.0, log: Callable[[str], None]
+    layout: Layout, *, holder: str, wait_minutes: float = 0.0, log: Log
 ) -> AbstractContextManager[None]:
     """Held by a whole run. `diffprep run` does not wait; the `_make` job does."""
     return hold(layout.run_lock, holder=holder, wait_s=wait_minutes * 60, waiting=log)
 
 
-def alone(
-    layout: Layout, stage: str, *, wait_minutes: float, log: Callable[[str], None]
-) -> AbstractContextManager[None]:
-    """Held by a stage that changes the whole dataset."""
-    return hold(
-        layout.dataset_lock,
-        holder=f"{stage} of {layout.dataset}",
-        wait_s=wait_minutes * 60,
-        waiting=log,
-    )
+@dataclass(frozen=True, slots=True)
+class StepLocks:
+    """The locks of one step of a run: that it lives, and what of the dataset it holds."""
+
+    layout: Layout
+    stage: str
+    run_id: str
+    wait_minutes: float
+    log: Log
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Held by a stage that changes the whole dataset."""
+        return self._held(shared=False)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Held by a stage of parts or shards, which goes well with others of its kind."""
+        return self._held(shared=True)
+
+    @contextmanager
+    def _held(self, *, shared: bool) -> Iterator[None]:
+        holder = f"{self.stage} of {self.layout.dataset}, run {self.run_id}"
+        wait_s = self.wait_minutes * 60
+        with (
+            hold(self.layout.step_lock(self.stage, self.run_id), holder=holder),
+            hold(
+                self.layout.dataset_lock,
+                holder=holder,
+                shared=shared,
+                wait_s=wait_s,
+                waiting=self.log,
+            ),
+        ):
+            yield
 
 
-def together(
-    layout: Layout, stage: str, *, wait_minutes: float, log: Callable[[str], None]
-) -> AbstractContextManager[None]:
-    """Held by a stage of parts or shards, which goes well with others of its kind."""
-    return hold(
-        layout.dataset_lock,
-        holder=f"{stage} of {layout.dataset}",
-        shared=True,
-        wait_s=wait_minutes * 60,
-        waiting=log,
-    )
+def runs_that_died(layout: Layout) -> list[str]:
+    """Ids of runs that were killed within a step: their step's lock file is left, and not held."""
+    if not layout.locks.is_dir():
+        return []
+    left = [path for path in layout.locks.glob("step-*.lock") if not is_held(path)]
+    return sorted({path.stem.removeprefix("step-").split("-", 1)[1] for path in left})
+
+
+def forget_run(layout: Layout, run_id: str) -> None:
+    """Remove the lock files that a dead run left."""
+    for path in layout.locks.glob(f"step-*-{run_id}.lock"):
+        path.unlink(missing_ok=True)

@@ -47,6 +47,7 @@ def project_definitions(project: Project) -> dg.Definitions:
                 devices=list(project.devices),
                 lock_folder=str(project.storage_root / ".devices"),
                 wait_minutes=project.lock_wait_minutes,
+                cpu_workers=project.cpu_workers,
             ),
             "progress": LogProgressResource(),
         },

@@ -7,7 +7,8 @@ from typing import Any
 import dagster as dg
 
 from diffprep_assets.dataset_graph import DatasetGraph
-from diffprep_assets.dataset_locks import run_lock
+from diffprep_assets.dataset_locks import forget_run, run_lock, runs_that_died
+from diffprep_assets.layout import Layout
 from diffprep_assets.partitions import PARTS, parts_of, shards_of, stage_key
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.names import asset_group_name
@@ -17,6 +18,8 @@ RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 RECIPE_HASH = "diffprep/recipe_hash"
 PARENT = "diffprep/parent"
+# Marks runs that are made under the dataset's run lock.
+DATASET = "diffprep/dataset"
 
 RUNS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
     (None, ("source_index",)),
@@ -40,12 +43,20 @@ def make_dataset(
     encode_config: Mapping[str, Any] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> MadeDataset:
-    """The dataset made by three runs in this process, one after another; stops at a failed one."""
+    """The dataset made by three runs in this process, one after another; stops at a failed one.
+
+    The caller holds the dataset's run lock.
+    """
     name = graph.dataset.name
+    bury_dead_runs(instance, graph.dataset.layout)
     definitions = dg.Definitions(assets=graph.assets, resources=resources)
     job = definitions.resolve_implicit_global_asset_job_def()
     for unit, stages in RUNS:
-        run_tags = {RECIPE_HASH: graph.dataset.loaded.recipe_hash, **(tags or {})}
+        run_tags = {
+            RECIPE_HASH: graph.dataset.loaded.recipe_hash,
+            DATASET: name,
+            **(tags or {}),
+        }
         if unit is not None:
             ends = partition_range(instance, name, unit)
             if ends is None:
@@ -61,6 +72,27 @@ def make_dataset(
         if not result.success:
             return MadeDataset(_first_error(result))
     return MadeDataset(None)
+
+
+def bury_dead_runs(instance: dg.DagsterInstance, layout: Layout) -> list[str]:
+    """Ids of runs of this dataset that were killed, now recorded as failed, their slots free.
+
+    The caller holds the dataset's run lock, so that no run that it covers is alive.
+    """
+    covered = dg.RunsFilter(
+        statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING],
+        tags={DATASET: layout.dataset},
+    )
+    dead = {run.run_id for run in instance.get_runs(covered)}
+    for run_id in sorted(dead | set(runs_that_died(layout))):
+        run = instance.get_run_by_id(run_id)
+        if run is not None and not run.is_finished:
+            instance.report_run_failed(run, message="The process was killed.")
+            dead.add(run_id)
+        if instance.event_log_storage.supports_global_concurrency_limits:
+            instance.event_log_storage.free_concurrency_slots_for_run(run_id)
+        forget_run(layout, run_id)
+    return sorted(dead)
 
 
 def partition_range(

@@ -102,6 +102,10 @@ class Layout:
         """Held while one partition of one stage is made: a backfill may be several runs."""
         return self.locks / f"{stage}-{key}.lock"
 
+    def step_lock(self, stage: str, run_id: str) -> Path:
+        """Held by a step while it lives: a file that is left and not held is a dead one's."""
+        return self.locks / f"step-{stage}-{run_id}.lock"
+
     @property
     def run_lock(self) -> Path:
         """Held by `diffprep run` and the `<dataset>_make` job."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from diffprep_assets.partition_worker import PartitionResult, PartitionTask
 from diffprep_resources.compute.base import ComputeEngine, Outcome, Task, WorkerSpec
+from diffprep_resources.compute.engines import Load
 from diffprep_resources.progress.base import Progress, StageProgress, Unit
 
 Log = Callable[[str], None]
@@ -33,7 +34,8 @@ class Failed:
 @dataclass(frozen=True, slots=True)
 class PartitionRun:
     """What a partitioned stage is to do. `finished` looks on disk, before a model is loaded;
-    `extra` tasks are no partitions of their own, and fail the run when they fail."""
+    `extra` tasks are no partitions of their own, and fail the run when they fail.
+    `samples_per_process` are worth the start of a process, which loads `worker_bytes`."""
 
     stage: str
     unit: Unit
@@ -41,11 +43,13 @@ class PartitionRun:
     finished: Callable[[PartitionTask], PartitionResult | None]
     spec: WorkerSpec
     recipe_hash: str
+    samples_per_process: int
     extra: Sequence[Task] = ()
+    worker_bytes: Callable[[], int] = int
 
     def results(
         self,
-        engine: Callable[[], AbstractContextManager[ComputeEngine]],
+        engine: Callable[[Load], AbstractContextManager[ComputeEngine]],
         *,
         progress: Progress,
         log: Log,
@@ -66,8 +70,9 @@ class PartitionRun:
                 shown.partition_done(result.counts, fresh=True)
                 yield Done(task.key, task.fingerprint, self._metadata(result, None), reused=True)
             if stale or self.extra:
-                with engine() as running:
-                    tasks = [*self.extra, *stale]
+                tasks = [*self.extra, *stale]
+                load = Load(len(tasks), total, self.samples_per_process, self.worker_bytes)
+                with engine(load) as running:
                     for outcome in running.run(self.spec, tasks, report=shown.advance):
                         yield from self._ended(outcome, shown)
             summary = shown.summary

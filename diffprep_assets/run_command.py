@@ -65,12 +65,14 @@ def _made(dataset: Dataset, request: RunRequest, progress: Progress) -> tuple[st
         lock_folder=project.storage_root / ".devices",
         wait_s=project.lock_wait_minutes * 60,
     )
+    workers = request.execution.get("workers") or project.cpu_workers
+    engines = Engines(pool, cpu_workers=workers)
     try:
         with instance() as dagster_instance:
             made = make_dataset(
                 dataset_graph(dataset, project),
                 instance=dagster_instance,
-                resources={"engines": Engines(pool), "progress": progress},
+                resources={"engines": engines, "progress": progress},
                 encode_config={name: v for name, v in request.execution.items() if v is not None},
             )
     except DatasetLockedError:

@@ -1,6 +1,5 @@
 """A project in a folder of the test's own, pictures to put in it, and tiny encoders for it."""
 
-import copy
 import gc
 import io
 import shutil

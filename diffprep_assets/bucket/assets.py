@@ -8,7 +8,7 @@ import dagster as dg
 from diffprep_assets.bucket.scan import BucketRules
 from diffprep_assets.bucket.worker import BucketSpec, bucket_task, finished_bucket
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.dataset_locks import together
+from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partitions import partitioned_stage, stage_key
@@ -18,6 +18,9 @@ from diffprep_assets.source_index.table import read_head
 from diffprep_assets.stage_inputs import missing_partitions, missing_whole_stage
 from diffprep_resources.compute.engines import Engines
 from diffprep_resources.progress.base import Progress
+
+# What a worker process gets through while another one starts.
+SAMPLES_PER_PROCESS = 1_000
 
 
 def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
@@ -32,7 +35,8 @@ def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinitio
         """One row per sample of a part: size, digest, caption and bucket, or why it is left out."""
         layout, log = dataset.layout, context.log.info
         settings = bucket_fields(dataset.recipe)
-        with together(layout, "bucket", wait_minutes=wait_minutes, log=log):
+        locks = StepLocks(dataset.layout, "bucket", context.run_id, wait_minutes, log)
+        with locks.together():
             head = read_head(layout.source_index)
             if head is None:
                 raise missing_whole_stage(dataset, "source_index")
@@ -56,6 +60,7 @@ def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinitio
                     settings,
                 ),
                 recipe_hash=dataset.loaded.recipe_hash,
+                samples_per_process=SAMPLES_PER_PROCESS,
             )
             yield from recorded(
                 context,

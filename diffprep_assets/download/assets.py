@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.dataset_locks import together
+from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.download.worker import DownloadSpec, download_task, finished_download
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
@@ -16,6 +16,9 @@ from diffprep_assets.source_index.table import read_index
 from diffprep_assets.stage_inputs import missing_whole_stage
 from diffprep_resources.compute.engines import Engines
 from diffprep_resources.progress.base import Progress
+
+# What a worker process gets through while another one starts.
+SAMPLES_PER_PROCESS = 1_000_000
 
 
 def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
@@ -29,7 +32,8 @@ def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
     ) -> Iterator[Any]:
         """Size and times of each source file of a part; for a remote source its bytes too."""
         layout, log = dataset.layout, context.log.info
-        with together(layout, "download", wait_minutes=wait_minutes, log=log):
+        locks = StepLocks(dataset.layout, "download", context.run_id, wait_minutes, log)
+        with locks.together():
             index = read_index(layout.source_index)
             if index is None:
                 raise missing_whole_stage(dataset, "source_index")
@@ -46,6 +50,7 @@ def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
                 finished=lambda task: finished_download(layout, task),
                 spec=DownloadSpec(layout),
                 recipe_hash=dataset.loaded.recipe_hash,
+                samples_per_process=SAMPLES_PER_PROCESS,
             )
             yield from recorded(
                 context,

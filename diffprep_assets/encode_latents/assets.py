@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.dataset_locks import together
+from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.encode_latents.worker import LatentsSpec
 from diffprep_assets.encoded_shard import finished_rows
 from diffprep_assets.freshness import FORMAT_VERSIONS
@@ -20,6 +20,9 @@ from diffprep_resources.compute.engines import Engines
 from diffprep_resources.pictures.decode import PictureLimits
 from diffprep_resources.progress.base import Progress
 
+# What a worker process gets through while another one starts.
+SAMPLES_PER_PROCESS = 256
+
 
 class EncodeConfig(dg.Config):
     """Execution settings of one launch: they decide speed, never bytes of another size."""
@@ -29,6 +32,9 @@ class EncodeConfig(dg.Config):
     )
     batch_size: int | None = Field(
         None, ge=1, le=4096, description="samples encoded at once; null takes the recipe's"
+    )
+    workers: int | None = Field(
+        None, ge=1, description="processes on the CPU; null takes the project's cpu_workers"
     )
 
 
@@ -54,7 +60,8 @@ def encode_latents_asset(
         """The VAE latents of a shard's pictures, one row per sample."""
         layout, log, execution = dataset.layout, context.log.info, dataset.loaded.execution
         image = dataset.recipe.image
-        with together(layout, "encode_latents", wait_minutes=wait_minutes, log=log):
+        locks = StepLocks(dataset.layout, "encode_latents", context.run_id, wait_minutes, log)
+        with locks.together():
             run = PartitionRun(
                 stage="encode_latents",
                 unit="shards",
@@ -75,11 +82,17 @@ def encode_latents_asset(
                     config.batch_size or execution.batch_size,
                 ),
                 recipe_hash=dataset.loaded.recipe_hash,
+                samples_per_process=SAMPLES_PER_PROCESS,
+                worker_bytes=lambda: dataset.encoders.weights_bytes("vae"),
             )
             yield from recorded(
                 context,
                 run.results(
-                    lambda: engines.device(config.device or execution.device),
+                    lambda load: engines.device(
+                        load,
+                        device=config.device or execution.device,
+                        workers=config.workers,
+                    ),
                     progress=progress,
                     log=log,
                 ),

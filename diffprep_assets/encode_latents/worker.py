@@ -1,7 +1,7 @@
 """Encodes the pictures of one shard: bytes, upright pixels, crop, VAE, one row each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,9 @@ from diffprep_assets.partition_worker import PartitionResult, PartitionTask, Par
 from diffprep_assets.shard_plan.members import Member, members_of_shard
 from diffprep_resources.compute.base import Report
 from diffprep_resources.compute.batches import BatchJob, encode_in_batches
+from diffprep_resources.compute.engines import num_cores
 from diffprep_resources.encoders.base import EncoderFamily, LatentsEncoder
+from diffprep_resources.encoders.threads import one_thread_on_cpu
 from diffprep_resources.errors import SourceChangedError
 from diffprep_resources.pictures.decode import PictureLimits, load_upright
 from diffprep_resources.pictures.fit import Crop, fit
@@ -46,7 +48,7 @@ class LatentsSpec:
     background: str
     limits: PictureLimits
     batch_size: int
-    load_threads: int = 1
+    load_threads: int = field(default_factory=lambda: max(1, min(4, num_cores() // 2)))
 
     def build(self) -> "LatentsWorker":
         return LatentsWorker(self)
@@ -60,6 +62,7 @@ class LatentsWorker(PartitionWorker):
         self.encoder: LatentsEncoder | None = None
 
     def setup(self, device: str) -> None:
+        one_thread_on_cpu(device)
         self.encoder = self.spec.encoders.latents_encoder(device)
 
     def lock(self, task: PartitionTask) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.dataset_locks import together
+from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.encode_latents.assets import EncodeConfig
 from diffprep_assets.encode_text.worker import EmptyCaptionTask, TextSpec, empty_caption_is_fresh
 from diffprep_assets.encoded_shard import finished_rows
@@ -18,6 +18,9 @@ from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.stage_inputs import planned
 from diffprep_resources.compute.engines import Engines
 from diffprep_resources.progress.base import Progress
+
+# What a worker process gets through while another one starts.
+SAMPLES_PER_PROCESS = 2_000
 
 
 def encode_text_asset(
@@ -41,7 +44,8 @@ def encode_text_asset(
     ) -> Iterator[Any]:
         """The T5 and CLIP embeddings of a shard's captions, one row per sample."""
         layout, log, execution = dataset.layout, context.log.info, dataset.loaded.execution
-        with together(layout, "encode_text", wait_minutes=wait_minutes, log=log):
+        locks = StepLocks(dataset.layout, "encode_text", context.run_id, wait_minutes, log)
+        with locks.together():
             empty = dataset.empty_text_fingerprint
             run = PartitionRun(
                 stage="encode_text",
@@ -58,12 +62,18 @@ def encode_text_asset(
                     config.batch_size or execution.batch_size,
                 ),
                 recipe_hash=dataset.loaded.recipe_hash,
+                samples_per_process=SAMPLES_PER_PROCESS,
+                worker_bytes=lambda: dataset.encoders.weights_bytes("t5", "clip"),
                 extra=() if empty_caption_is_fresh(layout, empty) else (EmptyCaptionTask(empty),),
             )
             yield from recorded(
                 context,
                 run.results(
-                    lambda: engines.device(config.device or execution.device),
+                    lambda load: engines.device(
+                        load,
+                        device=config.device or execution.device,
+                        workers=config.workers,
+                    ),
                     progress=progress,
                     log=log,
                 ),

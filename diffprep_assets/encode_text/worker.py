@@ -20,6 +20,7 @@ from diffprep_assets.shard_plan.members import Member, members_of_shard
 from diffprep_resources.compute.base import Report
 from diffprep_resources.compute.batches import BatchJob, encode_in_batches
 from diffprep_resources.encoders.base import EncoderFamily, TextEncoder
+from diffprep_resources.encoders.threads import one_thread_on_cpu
 from diffprep_resources.storage.row_file import RowFileWriter, read_header, row_file
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class TextWorker(PartitionWorker):
         self.encoder: TextEncoder | None = None
 
     def setup(self, device: str) -> None:
+        one_thread_on_cpu(device)
         self.encoder = self.spec.encoders.text_encoder(device)
 
     def lock(self, task: PartitionTask | EmptyCaptionTask) -> Path:

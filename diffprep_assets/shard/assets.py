@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.dataset_locks import together
+from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partitions import partitioned_stage, stage_key
@@ -15,6 +15,9 @@ from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.stage_inputs import planned
 from diffprep_resources.compute.engines import Engines
 from diffprep_resources.progress.base import Progress
+
+# What a worker process gets through while another one starts.
+SAMPLES_PER_PROCESS = 256
 
 
 def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
@@ -29,7 +32,8 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
     ) -> Iterator[Any]:
         """The finished tar of a shard, with its index rows beside it."""
         layout, log = dataset.layout, context.log.info
-        with together(layout, "shard", wait_minutes=wait_minutes, log=log):
+        locks = StepLocks(dataset.layout, "shard", context.run_id, wait_minutes, log)
+        with locks.together():
             run = PartitionRun(
                 stage="shard",
                 unit="shards",
@@ -44,6 +48,7 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
                     prune=dataset.recipe.output.intermediates == "prune",
                 ),
                 recipe_hash=dataset.loaded.recipe_hash,
+                samples_per_process=SAMPLES_PER_PROCESS,
             )
             yield from recorded(
                 context,

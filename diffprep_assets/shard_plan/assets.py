@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.dataset_locks import alone
+from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.partitions import shards_of, stage_key, sync_partitions, whole_stage
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_assets.shard_events import changed_observations
@@ -39,8 +39,9 @@ def shard_plan_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefin
     ) -> Iterator[Any]:
         """Which sample sits in which shard; append-only."""
         layout, log = dataset.layout, context.log.info
+        locks = StepLocks(dataset.layout, "shard_plan", context.run_id, wait_minutes, log)
         with (
-            alone(layout, "shard_plan", wait_minutes=wait_minutes, log=log),
+            locks.alone(),
             progress.stage("shard_plan", log=log) as shown,
         ):
             index = read_index(layout.source_index)

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.dataset_locks import alone
+from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.partitions import parts_of, sync_partitions, whole_stage
 from diffprep_assets.source_index.listing import listed_index
 from diffprep_assets.source_index.table import write_index
@@ -19,8 +19,9 @@ def source_index_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDef
     ) -> dg.MaterializeResult:
         """One row per source file, with the part that it belongs to for life."""
         log = context.log.info
+        locks = StepLocks(dataset.layout, "source_index", context.run_id, wait_minutes, log)
         with (
-            alone(dataset.layout, "source_index", wait_minutes=wait_minutes, log=log),
+            locks.alone(),
             progress.stage("source_index", log=log) as shown,
         ):
             dataset.claim()

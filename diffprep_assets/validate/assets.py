@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.dataset_locks import together
+from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.partitions import stage_key, whole_stage
 from diffprep_assets.validate.report import Check
 from diffprep_assets.validate.update import validate_published
@@ -38,8 +38,9 @@ def validate_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
     ) -> Iterator[Any]:
         """What the last passed validation covered."""
         layout, log = dataset.layout, context.log.info
+        locks = StepLocks(dataset.layout, "validate", context.run_id, wait_minutes, log)
         with (
-            together(layout, "validate", wait_minutes=wait_minutes, log=log),
+            locks.together(),
             progress.stage("validate", log=log) as shown,
         ):
             validated = validate_published(dataset)

@@ -14,6 +14,7 @@ class EnginesResource(dg.ConfigurableResource[Engines]):
 
     devices: list[str] = Field(default=[], description="empty: every CUDA device, else the CPU")
     lock_folder: str = Field(description="folder of the devices' lease files")
+    cpu_workers: int | None = Field(default=None, description="null: one for each core")
     wait_minutes: float = Field(default=60, description="how long to wait for a free device")
 
     def create_resource(self, context: dg.InitResourceContext) -> Engines:
@@ -22,5 +23,6 @@ class EnginesResource(dg.ConfigurableResource[Engines]):
                 devices=self.devices or ["auto"],
                 lock_folder=Path(self.lock_folder),
                 wait_s=self.wait_minutes * 60,
-            )
+            ),
+            cpu_workers=self.cpu_workers,
         )

@@ -169,6 +169,10 @@ class EncoderFamily(ABC):
         """Bring all files here, so that several workers do not fetch the same ones side by side."""
 
     @abstractmethod
+    def weights_bytes(self, *roles: EncoderRole) -> int:
+        """Size of these encoders' weight files, which `fetch` brought here."""
+
+    @abstractmethod
     def latents_encoder(self, device: str) -> LatentsEncoder:
         """The VAE, its weights loaded onto `device` ("cpu", "cuda:0"). Raises ModelError."""
 

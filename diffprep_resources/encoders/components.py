@@ -73,6 +73,11 @@ class Files:
         wanted = [child(self.subfolder, name) for name in self.names]
         return self.repository.folder(wanted) / self.subfolder
 
+    def size_bytes(self) -> int:
+        """Size of the files together, fetched first where need be."""
+        folder = self.folder()
+        return sum((folder / name).stat().st_size for name in self.names)
+
     def __str__(self) -> str:
         subfolder = f"/{self.subfolder}" if self.subfolder else ""
         return f"{self.repository.reference}{subfolder}"

@@ -98,6 +98,9 @@ class FluxFamily(EncoderFamily):
             if component.tokenizer is not None:
                 component.tokenizer.folder()
 
+    def weights_bytes(self, *roles: EncoderRole) -> int:
+        return sum(self.components[role].weights.size_bytes() for role in roles)
+
     def latents_encoder(self, device: str) -> LatentsEncoder:
         return KlLatentsEncoder(
             self.components["vae"], facts=self.vae, settings=self.settings, device=device
