@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from diffprep_assets.console import (
     FAILED,
@@ -32,7 +31,7 @@ from diffprep_assets.new_project import new_project
 from diffprep_assets.primus_command import diffusion_encoded
 from diffprep_assets.project import Project, find_project
 from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
-from diffprep_assets.run_and_show import run_and_show
+from diffprep_assets.run_and_show import run_and_show, show_dry_run
 from diffprep_assets.run_report import PART_STAGES, SHARD_STAGES
 from diffprep_resources.errors import DiffprepError, SettingError
 
@@ -109,12 +108,18 @@ def run(  # noqa: PLR0913 (an option each)
     device: Device = None,
     batch_size: BatchSize = None,
     workers: Workers = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what a run would do, and do nothing")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make or update a dataset; only what is stale is done again."""
     changes = _changes(overrides)
     if max_samples is not None:
         changes["output.max_samples"] = max_samples
+    if dry_run:
+        show_dry_run(_project(project), name, changes, as_json=as_json)
+        return
     execution = {"device": device, "batch_size": batch_size, "workers": workers}
     run_and_show(_project(project), name, changes, execution=execution, as_json=as_json)
 
@@ -123,31 +128,16 @@ def run(  # noqa: PLR0913 (an option each)
 @explained
 def status(name: Name, project: ProjectDir = None, as_json: AsJson = False) -> None:
     """Say what is fresh, stale, missing or failed. Runs nothing."""
-    from diffprep_assets.status import dataset_status
+    from diffprep_assets.forecast import forecast
+    from diffprep_assets.status_report import status_json, status_table
 
     found, loaded = _loaded(name, project)
-    stages = dataset_status(Dataset(loaded, found.storage_root))
-    failed = _failed(found, loaded.name)
-    rows = {}
-    for stage, state in stages.items():
-        broken = {key for key in failed.get(stage, ()) if state.states.get(key) == "missing"}
-        counts = state.counts()
-        rows[stage] = {
-            "fresh": counts["fresh"],
-            "stale": counts["stale"],
-            "missing": counts["missing"] - len(broken),
-            "failed": len(broken),
-            "why": [],
-        }
+    predicted = forecast(Dataset(loaded, found.storage_root))
+    content = status_json(loaded.name, predicted, _failed(found, loaded.name))
     if as_json:
-        print(json.dumps({"dataset": loaded.name, "stages": rows}))
-        return
-    table = Table("stage", title=loaded.name, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for column in ("fresh", "stale", "missing", "failed"):
-        table.add_column(column, justify="right")
-    for stage, row in rows.items():
-        table.add_row(stage, *(str(row[column] or "") for column in list(row)[:4]))
-    out.print(table)
+        print(json.dumps(content))
+    else:
+        out.print(status_table(content))
 
 
 @app.command("range")

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from diffprep_assets.freshness import digest_of, fingerprint
+from diffprep_assets.freshness import fingerprint
 from diffprep_assets.layout import Layout
 from diffprep_assets.recipe.folders import overlap
 from diffprep_assets.recipe.load import LoadedRecipe
@@ -106,7 +106,7 @@ class Dataset:
     def plan_settings(self) -> PlanSettings:
         shares = self.recipe.output.shares
         return PlanSettings(
-            generation_key=digest_of(generation_fields(self.recipe)),
+            generation_key=json.dumps(generation_fields(self.recipe), sort_keys=True),
             shard_size={int(tier): size for tier, size in shard_sizes(self.recipe).items()},
             shuffle_seed=self.recipe.output.shuffle_seed,
             shares={"train": shares.train, "val": shares.val, "test": shares.test},

@@ -49,11 +49,32 @@ def run_and_show(
         raise typer.Exit(FAILED)
 
 
+def show_dry_run(
+    project: Project, name: str, changes: Mapping[str, object], *, as_json: bool
+) -> None:
+    """Say what a run would do, without doing it."""
+    from diffprep_assets.forecast import forecast
+    from diffprep_assets.status_report import status_json, status_table, work_lines
+
+    loaded = load_recipe(project.recipe_path(name), base=project.folder, overrides=changes)
+    predicted = forecast(Dataset(loaded, project.storage_root))
+    content = status_json(loaded.name, predicted)
+    if as_json:
+        for stage, state in predicted.stages.items():
+            content["stages"][stage]["to_encode"] = state.to_encode
+        print(json.dumps({**content, "dry_run": True, "unread_files": predicted.unread_files}))
+        return
+    out.print(status_table(content))
+    out.print("A run would do:")
+    for line in work_lines(predicted):
+        out.print(f"  {line}", soft_wrap=True)
+
+
 def _say_what_a_plain_run_would_find(project: Project, recipe: Path) -> None:
-    from diffprep_assets.status import dataset_status
+    from diffprep_assets.forecast import forecast
 
     dataset = Dataset(load_recipe(recipe, base=project.folder), project.storage_root)
-    stages = dataset_status(dataset)
+    stages = forecast(dataset).stages
     stale = [stage for stage, state in stages.items() if not state.is_fresh]
     words = f"stale: {', '.join(stale)}" if stale else "everything fresh"
     err.print(

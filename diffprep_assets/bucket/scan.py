@@ -1,7 +1,7 @@
 """Opens every new or changed sample of a part once: its size, digest, captions and bucket."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import groupby
 
 import xxhash
@@ -93,27 +93,38 @@ def rows_of(sample: SourceSample, *, rules: BucketRules, stamp: str) -> list[Buc
     ]
 
 
+def resized(rows: list[BucketRow], image: Image) -> list[BucketRow] | None:
+    """The rows of one file under other size settings, without opening it.
+
+    None when a row is a reject, or becomes one: then the file is looked at again.
+    """
+    try:
+        return [_with_target(row, image) for row in rows]
+    except SampleReject:
+        return None
+
+
+def _with_target(row: BucketRow, image: Image) -> BucketRow:
+    if row.code is not None or row.original_width is None or row.original_height is None:
+        raise SampleReject("no_image", "a rejected sample has no target")
+    target = target_for(row.original_width, row.original_height, image=image)
+    return replace(row, **asdict(target))
+
+
 def _with_picture(row: BucketRow, sample: SourceSample, rules: BucketRules) -> BucketRow:
     if sample.reject is not None:
         raise sample.reject
     if sample.image is None:
         raise SampleReject("no_image", "the sample has no picture")
     info = probe(sample.image, limits=rules.limits)
-    target = target_for(info.width, info.height, image=rules.image)
-    return replace(
+    sized = replace(
         row,
         image_digest=xxhash.xxh3_128_hexdigest(sample.image),
         original_width=info.width,
         original_height=info.height,
-        tier=target.tier,
-        width=target.width,
-        height=target.height,
-        crop_left=target.crop_left,
-        crop_top=target.crop_top,
-        crop_width=target.crop_width,
-        crop_height=target.crop_height,
         notes=info.notes,
     )
+    return _with_target(sized, rules.image)
 
 
 def _with_caption(row: BucketRow, text: str) -> BucketRow:

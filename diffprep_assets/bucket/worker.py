@@ -1,7 +1,7 @@
 """Writes the bucket table of one part."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from diffprep_assets.bucket.scan import BucketRules, scanned
+from diffprep_assets.bucket.scan import BucketRules, resized, scanned
 from diffprep_assets.bucket.table import BucketRow, bucket_table, read_metadata, read_rows
 from diffprep_assets.download.table import read_fingerprint, read_stamps
 from diffprep_assets.freshness import fingerprint
@@ -20,6 +20,8 @@ from diffprep_assets.partition_worker import (
     PartitionWorker,
     reused_counts,
 )
+from diffprep_assets.recipe.schema import Image
+from diffprep_assets.recipe.stage_fields import SIZE_FIELDS
 from diffprep_resources.compute.base import Report
 from diffprep_resources.errors import StageInputError
 from diffprep_resources.progress.base import SampleCounts
@@ -100,15 +102,35 @@ class BucketWorker(PartitionWorker):
             yield picture
 
     def _known(self, task: BucketTask) -> dict[str, list[BucketRow]]:
-        """Rows of the old table by file, when the same rules made them."""
-        path = self.spec.layout.bucket(task.key)
-        metadata = read_metadata(path)
-        now = {"settings": self.spec.settings, "limit": task.limit}
-        if metadata is None or {name: metadata[name] for name in now} != now:
-            return {}
-        return {
-            file: list(rows) for file, rows in groupby(read_rows(path), key=lambda row: row.path)
-        }
+        """Rows of the old table by file, when these rules made them; where only the size settings
+        differ, with the targets of the new ones."""
+        return known_rows(
+            self.spec.layout.bucket(task.key),
+            settings=self.spec.settings,
+            limit=task.limit,
+            image=self.spec.rules.image,
+        )
+
+
+def known_rows(
+    path: Path, *, settings: Mapping[str, Any], limit: int | None, image: Image
+) -> dict[str, list[BucketRow]]:
+    """Rows of a bucket table by file, as far as other settings and another limit let them stand."""
+    metadata = read_metadata(path)
+    if metadata is None or metadata["limit"] != limit:
+        return {}
+    before = metadata["settings"]
+    if _but_sizes(before) != _but_sizes(settings):
+        return {}
+    files = groupby(read_rows(path), key=lambda row: row.path)
+    if before == settings:
+        return {file: list(rows) for file, rows in files}
+    now = ((file, resized(list(rows), image)) for file, rows in files)
+    return {file: rows for file, rows in now if rows is not None}
+
+
+def _but_sizes(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in SIZE_FIELDS}
 
 
 def bucket_task(
@@ -118,16 +140,21 @@ def bucket_task(
     stamped = read_fingerprint(layout.download(key))
     if stamped is None:
         return None
-    inputs = {"download": stamped, "limit": None if limit is None else str(limit)}
     with pq.ParquetFile(layout.download(key)) as file:
         num_files = file.metadata.num_rows
     return BucketTask(
         key=key,
         num_samples=num_files,
-        fingerprint=fingerprint(STAGE, settings=settings, inputs=inputs),
+        fingerprint=bucket_fingerprint(settings, stamped, limit),
         download_fingerprint=stamped,
         limit=limit,
     )
+
+
+def bucket_fingerprint(settings: Mapping[str, Any], download: str, limit: int | None) -> str:
+    """The fingerprint of a part's table over files that `download` saw with this fingerprint."""
+    inputs = {"download": download, "limit": None if limit is None else str(limit)}
+    return fingerprint(STAGE, settings=settings, inputs=inputs)
 
 
 def finished_bucket(layout: Layout, task: PartitionTask) -> PartitionResult | None:

@@ -20,6 +20,7 @@ from diffprep_assets.encoded_shard import (
 from diffprep_assets.layout import Layout
 from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
 from diffprep_assets.shard_plan.members import Member, members_of_shard
+from diffprep_assets.shard_plan.plan import PlannedSample
 from diffprep_resources.compute.base import Report
 from diffprep_resources.compute.batches import BatchJob, encode_in_batches
 from diffprep_resources.compute.engines import num_cores
@@ -77,7 +78,7 @@ class LatentsWorker(PartitionWorker):
             raise RuntimeError("setup was not called")
         spec, path = self.spec, self.spec.layout.latents(task.key)
         members = members_of_shard(spec.layout, task.key)
-        fingerprints = [picture_fingerprint(member, spec.settings) for member in members]
+        fingerprints = [picture_fingerprint(member.planned, spec.settings) for member in members]
         bucket = members[0].planned.sample.bucket
         with row_file(
             path,
@@ -110,13 +111,13 @@ class LatentsWorker(PartitionWorker):
             self.encoder = None
 
 
-def picture_fingerprint(member: Member, settings: dict[str, Any]) -> str:
+def picture_fingerprint(planned: PlannedSample, settings: dict[str, Any]) -> str:
     """What decides one row of latents."""
-    sample = member.planned.sample
+    sample = planned.sample
     return sample_fingerprint(
         STAGE,
         settings=settings,
-        inputs=[member.planned.sample_id, sample.image_digest, sample.bucket.name, sample.crop],
+        inputs=[planned.sample_id, sample.image_digest, sample.bucket.name, sample.crop],
     )
 
 

@@ -16,7 +16,8 @@ from diffprep_assets.encoded_shard import (
 )
 from diffprep_assets.layout import Layout
 from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
-from diffprep_assets.shard_plan.members import Member, members_of_shard
+from diffprep_assets.shard_plan.members import members_of_shard
+from diffprep_assets.shard_plan.plan import PlannedSample
 from diffprep_resources.compute.base import Report
 from diffprep_resources.compute.batches import BatchJob, encode_in_batches
 from diffprep_resources.encoders.base import EncoderFamily, TextEncoder
@@ -86,7 +87,7 @@ class TextWorker(PartitionWorker):
     def _shard(self, task: PartitionTask, encoder: TextEncoder, report: Report) -> PartitionResult:
         spec, path = self.spec, self.spec.layout.text(task.key)
         members = members_of_shard(spec.layout, task.key)
-        fingerprints = [caption_fingerprint(member, spec.settings) for member in members]
+        fingerprints = [caption_fingerprint(member.planned, spec.settings) for member in members]
         metadata = shard_metadata(task, members, settings=spec.settings, fingerprints=fingerprints)
         metadata["tokens"] = tokens = _tokens(encoder, [member.caption for member in members])
         with row_file(
@@ -139,11 +140,9 @@ def empty_caption_is_fresh(layout: Layout, fingerprint: str) -> bool:
     return header is not None and header.metadata["fingerprint"] == fingerprint
 
 
-def caption_fingerprint(member: Member, settings: dict[str, Any]) -> str:
+def caption_fingerprint(planned: PlannedSample, settings: dict[str, Any]) -> str:
     """What decides one row of text embeddings."""
-    return sample_fingerprint(
-        STAGE, settings=settings, inputs=[member.planned.sample.caption_digest]
-    )
+    return sample_fingerprint(STAGE, settings=settings, inputs=[planned.sample.caption_digest])
 
 
 def truncation_facts(tokens: dict[str, dict[str, int]]) -> dict[str, int]:

@@ -61,7 +61,9 @@ def prepare(dataset: Dataset) -> Prepared:
     rejects = write_rejects(layout.rejects, _all_rejects(tables, shards, records))
     wanted = published_fingerprint(dataset, shards)
     added = removed = 0
-    if _last_prepared(layout) != {"fingerprint": wanted, "files": output_stamps(layout)}:
+    last = last_prepared(layout)
+    now = {"fingerprint": wanted, "files": output_stamps(layout)}
+    if last is None or {name: last[name] for name in now} != now:
         layout.prepared.unlink(missing_ok=True)
         finalize = dataset.recipe.output.finalize
         publication = publish(
@@ -76,7 +78,12 @@ def prepare(dataset: Dataset) -> Prepared:
             finalize=finalize,
         )
         added, removed = len(publication.added), len(publication.removed)
-        content = {"fingerprint": wanted, "files": output_stamps(layout)}
+        content = {
+            "fingerprint": wanted,
+            "files": output_stamps(layout),
+            "settings": published_fields(dataset.loaded.resolved),
+            "shards": {shard.shard: dataset.shard_fingerprint(shard) for shard in shards},
+        }
         write_bytes(layout.prepared, json.dumps(content, sort_keys=True).encode())
     remove_orphans(dataset, {shard.shard for shard in shards})
     return Prepared(
@@ -112,13 +119,8 @@ def published_fingerprint(dataset: Dataset, shards: list[PlannedShard]) -> str:
     )
 
 
-def prepared_fingerprint(layout: Layout) -> str | None:
-    """The fingerprint of what was last published whole; None when nothing was."""
-    last = _last_prepared(layout)
-    return last["fingerprint"] if last else None
-
-
-def _last_prepared(layout: Layout) -> dict[str, Any] | None:
+def last_prepared(layout: Layout) -> dict[str, Any] | None:
+    """What was last published whole: fingerprint, files, settings, shards; None if nothing."""
     try:
         return json.loads(layout.prepared.read_bytes())
     except (FileNotFoundError, ValueError):

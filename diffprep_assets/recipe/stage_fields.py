@@ -6,7 +6,6 @@ Model paths are not here: a model's identity (commit or digest of its files) sta
 from collections.abc import Mapping
 from typing import Any
 
-from diffprep_assets.freshness import digest_of
 from diffprep_assets.recipe.schema import Recipe
 
 # Say where things are or what is kept aside; none of the bytes.
@@ -20,6 +19,16 @@ PLACES = (
     ("model", "vae_path"),
     ("model", "t5_path"),
     ("model", "clip_path"),
+)
+
+
+# Decide a picture's target from its size alone: the picture need not be opened again.
+SIZE_FIELDS = (
+    "image.buckets",
+    "image.variable_size",
+    "image.max_size",
+    "image.image_size",
+    "image.center_crop",
 )
 
 
@@ -51,7 +60,9 @@ def bucket_fields(recipe: Recipe) -> dict[str, Any]:
 
 def generation_fields(recipe: Recipe) -> dict[str, Any]:
     """What deals every sample to a shard anew when it changes."""
-    return size_fields(recipe) | {"output.shard_size": shard_sizes(recipe)}
+    size = recipe.output.shard_size
+    sizes = {str(tier): per for tier, per in size.items()} if isinstance(size, dict) else size
+    return size_fields(recipe) | {"output.shard_size": sizes}
 
 
 def plan_fields(recipe: Recipe) -> dict[str, Any]:
@@ -89,14 +100,13 @@ def text_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
 
 def published_fields(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """What `energon_prepare` writes into dataset.json, less what says only where or when."""
-    kept = {
-        section: dict(values)
+    return {
+        f"{section}.{key}": value
         for section, values in resolved.items()
         if section not in {"auth", "schedule"}
+        for key, value in values.items()
+        if (section, key) not in PLACES
     }
-    for section, key in PLACES:
-        kept[section].pop(key, None)
-    return {"output.finalize": kept["output"].pop("finalize"), "recipe": digest_of(kept)}
 
 
 def shard_sizes(recipe: Recipe) -> dict[str, int]:

@@ -77,8 +77,8 @@ class ShardWorker(PartitionWorker):
         members = [
             _Encoded(
                 member,
-                picture_fingerprint(member, self.spec.latents_settings),
-                caption_fingerprint(member, self.spec.text_settings),
+                picture_fingerprint(member.planned, self.spec.latents_settings),
+                caption_fingerprint(member.planned, self.spec.text_settings),
             )
             for member in members_of_shard(layout, task.key)
         ]

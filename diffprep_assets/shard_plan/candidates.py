@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
+from diffprep_assets.bucket.table import BucketRow
 from diffprep_assets.shard_plan.plan import Bucket, Candidate
 
 COLUMNS = [
@@ -33,7 +35,12 @@ def kept_samples(tables: Iterable[tuple[str, Path]]) -> Iterator[Candidate]:
                         yield _candidate(part, row)
 
 
-def _candidate(part: str, row: dict) -> Candidate:
+def candidate_of(part: str, row: BucketRow) -> Candidate:
+    """The sample of a row that `bucket` kept."""
+    return _candidate(part, {name: getattr(row, name) for name in COLUMNS})
+
+
+def _candidate(part: str, row: dict[str, Any]) -> Candidate:
     return Candidate(
         source_key=row["source_key"],
         group=row["group"],

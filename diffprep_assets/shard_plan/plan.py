@@ -55,7 +55,8 @@ class PlannedSample:
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """The recipe fields that the plan depends on. A new `generation_key` re-deals every shard."""
+    """The recipe fields that the plan depends on. `generation_key` is the JSON of those that deal
+    every sample to a shard anew when they change."""
 
     generation_key: str
     shard_size: Mapping[int, int]

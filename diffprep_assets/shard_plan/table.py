@@ -5,7 +5,7 @@ as missing, and `shard_plan` writes the view again.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -65,14 +65,24 @@ SHARDS_SCHEMA = pa.schema(
 )
 
 
-def write_plan(path: Path, plan: Plan, *, fingerprint: str) -> str:
-    """The digest of the plan now at `path`. The same plan gives the same bytes."""
+def write_plan(
+    path: Path, plan: Plan, *, fingerprint: str, settings: Mapping[str, Any] | None = None
+) -> str:
+    """The digest of the plan now at `path`. The same plan gives the same bytes.
+
+    `settings` are the recipe fields that it was made with, kept to tell what changed.
+    """
     rows = [_plan_row(planned) for planned in plan.samples]
     hasher = xxhash.xxh3_128(json.dumps(asdict(plan.state), sort_keys=True).encode())
     for row in rows:
         hasher.update(repr(tuple(row.values())).encode())
     digest = hasher.hexdigest()
-    head = {"state": asdict(plan.state), "digest": digest, "fingerprint": fingerprint}
+    head = {
+        "state": asdict(plan.state),
+        "digest": digest,
+        "fingerprint": fingerprint,
+        "settings": dict(settings or {}),
+    }
     _write(path, pa.Table.from_pylist(rows, schema=PLAN_SCHEMA), head)
     return digest
 

@@ -80,7 +80,9 @@ def update_plan(dataset: Dataset, index: SourceIndex) -> PlanUpdate:
 
 
 def _write(dataset: Dataset, plan: Plan, wanted: str) -> None:
-    digest = write_plan(dataset.layout.shard_plan, plan, fingerprint=wanted)
+    digest = write_plan(
+        dataset.layout.shard_plan, plan, fingerprint=wanted, settings=dataset.plan_fields
+    )
     shards = planned_shards(plan.samples)
     write_shards(dataset.layout.shards, shards, plan_digest=digest)
 

@@ -37,7 +37,7 @@ def validate_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
         context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
     ) -> Iterator[Any]:
         """What the last passed validation covered."""
-        layout, log = dataset.layout, context.log.info
+        log = context.log.info
         locks = StepLocks(dataset.layout, "validate", context.run_id, wait_minutes, log)
         with (
             locks.together(),

@@ -66,13 +66,12 @@ def test_a_shuffle_seed_deals_samples_in_another_order_and_the_same_each_time(
 ):
     project.write_pictures(range(8))
     orders = {}
-    for name, seed in (("plain", None), ("one", 1), ("again", 1)):
-        project.write_recipe(name, output={"shuffle_seed": seed})
+    for name in ("one", "again"):
+        project.write_recipe(name, output={"shuffle_seed": 1})
         assert project.run(name).ok
         samples = read_samples(project.layout(name).output_dir)
         orders[name] = [key for key, _ in sorted(samples.items(), key=lambda at: at[1]["key"])]
-    assert orders["plain"] == sorted(orders["plain"])
-    assert orders["one"] == orders["again"] != orders["plain"]
+    assert orders["one"] == orders["again"] != sorted(orders["one"])
 
 
 def test_max_samples_takes_the_first_in_source_order_and_less_than_planned_is_refused(
@@ -83,7 +82,8 @@ def test_max_samples_takes_the_first_in_source_order_and_less_than_planned_is_re
     report = project.run()
     assert (report.listed, report.written) == (5, 5)
     names = sorted(f"images/{path.name}" for path in images(project))
-    assert sorted(read_samples(project.layout().output_dir)) == names[:5]
+    samples = read_samples(project.layout().output_dir)
+    assert sorted(samples, key=lambda key: samples[key]["key"]) == names[:5]
 
     refused = project.run(changes={"output.max_samples": 4})
     assert refused.error is not None
@@ -103,9 +103,7 @@ def test_all_captions_of_a_picture_become_samples_of_one_split(
     for drawing in drawings:
         path = project.pictures / "captions" / f"{drawing.stem}.txt"
         path.write_text(f"{drawing.stem} first\n{drawing.stem} second\n")
-    project.write_recipe(
-        output={"train_split": 0.5}, captions={"choose": "all", "lines": "each"}
-    )
+    project.write_recipe(output={"train_split": 0.5}, captions={"choose": "all", "lines": "each"})
     report = project.run()
     assert report.error is None
     assert (report.listed, report.written) == (12, 12)
@@ -166,7 +164,6 @@ def test_presampled_latents_are_one_draw_from_the_posterior_that_belongs_to_the_
         ("mode", {"vae_latent_mode": "resample"}),
         ("drawn", {}),
         ("alone", {"batch_size": 1}),
-        ("seeded", {"seed": 1}),
     ):
         project.write_recipe(name, model=model)
         assert project.run(name).ok
@@ -183,7 +180,6 @@ def test_presampled_latents_are_one_draw_from_the_posterior_that_belongs_to_the_
         noise.append((z - mode["mean"]) / torch.exp(0.5 * mode["logvar"]))
         largest = drawn.abs().max()
         assert (tensors["alone"][key]["latents"] - drawn).abs().max() < 1e-5 * largest
-        assert (tensors["seeded"][key]["latents"] - drawn).abs().max() > 0.01 * largest
     stacked = torch.stack(noise).flatten(1)
     assert abs(stacked.mean()) < 0.05
     assert abs(stacked.std() - 1) < 0.05

@@ -1,0 +1,243 @@
+"""What a run would do now, and why, by comparing files with the recipe. Writes nothing.
+
+Changed pictures are looked at as `bucket` would, as long as they are few, so that the plan and the
+shards that a run would make are known exactly.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain, islice
+
+from diffprep_assets.bucket.scan import BucketRules, scanned, stamp_digest
+from diffprep_assets.bucket.table import BucketRow, read_metadata
+from diffprep_assets.bucket.worker import bucket_fingerprint, known_rows
+from diffprep_assets.changes import Difference, changed_settings, difference
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.download.table import read_fingerprint, read_stamps, stamps_fingerprint
+from diffprep_assets.energon_prepare.update import (
+    last_prepared,
+    output_stamps,
+    published_fingerprint,
+)
+from diffprep_assets.forecast_shards import forecast_shards
+from diffprep_assets.freshness import fingerprint
+from diffprep_assets.recipe.stage_fields import bucket_fields, published_fields
+from diffprep_assets.shard_plan.candidates import candidate_of, kept_samples
+from diffprep_assets.shard_plan.plan import (
+    Candidate,
+    Plan,
+    PlannedSample,
+    PlannedShard,
+    planned_shards,
+    updated_plan,
+)
+from diffprep_assets.shard_plan.table import read_head, read_plan, read_shards
+from diffprep_assets.shard_plan.update import plan_fingerprint
+from diffprep_assets.source_index.listing import listed_index
+from diffprep_assets.source_index.table import SourceIndex, read_index
+from diffprep_assets.stage_state import StageForecast, state_of
+from diffprep_assets.validate.update import last_validation
+from diffprep_resources.sources.base import FileStamp
+
+# As many files as a person waits for; beyond, what follows from them is left open.
+FILES_TO_OPEN = 2000
+
+
+@dataclass(slots=True)
+class Forecast:
+    """Every stage, in flow order. `unread_files` is not 0 where so many pictures are new or
+    changed that the stages of shards are judged by the plan as it is."""
+
+    stages: dict[str, StageForecast] = field(default_factory=dict)
+    unread_files: int = 0
+
+
+def forecast(dataset: Dataset) -> Forecast:
+    """What `diffprep run` would find to do. Raises SettingError when the source is not there."""
+    result = Forecast()
+    stages = result.stages
+    index = listed_index(dataset)
+    stages["source_index"] = _source_index(dataset, index)
+    parts = _Parts(dataset, index)
+    stages["download"] = parts.download
+    stages["bucket"] = parts.bucket
+    plan = _Plan(dataset, parts)
+    stages["shard_plan"] = plan.stage
+    result.unread_files = 0 if plan.is_known else parts.unread_files
+    stages |= forecast_shards(dataset, plan.shards, rows=plan.rows, new=plan.new_shard_reasons)
+    stages["energon_prepare"] = _prepared(dataset, plan.shards)
+    stages["validate"] = _validated(dataset, plan.shards)
+    return result
+
+
+def _source_index(dataset: Dataset, index: SourceIndex) -> StageForecast:
+    old = read_index(dataset.layout.source_index)
+    state = state_of(old.fingerprint if old else None, index.fingerprint)
+    before = {path: None for paths in (old.paths().values() if old else ()) for path in paths}
+    now = {path: None for paths in index.paths().values() for path in paths}
+    words = difference(before, now).words("file")
+    stage = StageForecast()
+    stage.add("source_index", state, words or ["source settings changed"])
+    return stage
+
+
+class _Parts:
+    """The stages of parts: what files are new or changed, and the rows `bucket` would make."""
+
+    def __init__(self, dataset: Dataset, index: SourceIndex) -> None:
+        self.dataset = dataset
+        self.download = StageForecast()
+        self.bucket = StageForecast()
+        self.unread_files = 0
+        self.fingerprints: dict[str, str | None] = {}
+        self._limits = index.parts.limits
+        self._settings = bucket_fields(dataset.recipe)
+        self._stamps: dict[str, list[FileStamp]] = {}
+        self._known: dict[str, dict[str, list[BucketRow]]] = {}
+        for part, paths in index.paths().items():
+            self._add(part, list(dataset.source.stamps(paths)), index.revision)
+
+    def _add(self, part: str, stamps: list[FileStamp], revision: str | None) -> None:
+        layout = self.dataset.layout
+        wanted = stamps_fingerprint(stamps, revision=revision)
+        found = read_fingerprint(layout.download(part))
+        words: list[str] = []
+        if found != wanted:
+            now = {stamp.path: stamp_digest(stamp) for stamp in stamps}
+            before = read_stamps(layout.download(part)) if found else []
+            was = {stamp.path: stamp_digest(stamp) for stamp in before}
+            words = difference(was, now).words("file")
+        self.download.add(part, state_of(found, wanted), words)
+        limit = self._limits.get(part)
+        metadata = read_metadata(layout.bucket(part))
+        self.fingerprints[part] = made = bucket_fingerprint(self._settings, wanted, limit)
+        state = state_of(metadata["fingerprint"] if metadata else None, made)
+        settings = changed_settings(metadata["settings"], self._settings) if metadata else []
+        if metadata and metadata["limit"] != limit:
+            settings.append("output.max_samples changed")
+        self.bucket.add(part, state, settings + words)
+        if state != "fresh":
+            self._look_later(part, stamps, limit)
+
+    def _look_later(self, part: str, stamps: list[FileStamp], limit: int | None) -> None:
+        known = known_rows(
+            self.dataset.layout.bucket(part),
+            settings=self._settings,
+            limit=limit,
+            image=self.dataset.recipe.image,
+        )
+        unread = sum(
+            stamp.path not in known or known[stamp.path][0].stamp != stamp_digest(stamp)
+            for stamp in stamps
+        )
+        self.unread_files += unread
+        self.bucket.to_encode += unread
+        self._stamps[part], self._known[part] = stamps, known
+
+    def candidates(self) -> Iterator[Candidate]:
+        """The samples that `bucket` would keep, in source order."""
+        for part in sorted(self.fingerprints):
+            if part not in self._stamps:
+                yield from kept_samples([(part, self.dataset.layout.bucket(part))])
+                continue
+            image, captions = self.dataset.recipe.image, self.dataset.recipe.captions
+            pictures = scanned(
+                self._stamps[part],
+                source=self.dataset.source,
+                rules=BucketRules(image, captions),
+                known=self._known[part],
+            )
+            limited = islice(pictures, self._limits.get(part))
+            for row in chain.from_iterable(rows for rows, _ in limited):
+                if row.code is None:
+                    yield candidate_of(part, row)
+
+
+class _Plan:
+    """The plan that a run would make, or as it is where that is not known."""
+
+    def __init__(self, dataset: Dataset, parts: _Parts) -> None:
+        layout = dataset.layout
+        self.stage = StageForecast()
+        self.new_shard_reasons = ["never made"]
+        head, view = read_head(layout.shard_plan), read_head(layout.shards)
+        whole = head is not None and view is not None and view["plan_digest"] == head["digest"]
+        wanted = plan_fingerprint(dataset, parts.fingerprints)
+        state = state_of(head["fingerprint"] if head and whole else None, wanted)
+        self.is_known = state == "fresh" or parts.unread_files <= FILES_TO_OPEN
+        self._read_rows = cache(lambda: _by_shard(read_plan(layout.shard_plan).samples))
+        self.shards = read_shards(layout.shards)
+        if state == "fresh":
+            self.stage.add("shard_plan", state)
+            return
+        reasons = changed_settings(head["settings"], dataset.plan_fields) if head else []
+        if not self.is_known:
+            self.stage.add("shard_plan", state, [*reasons, f"{parts.unread_files:,} files to open"])
+            return
+        old = read_plan(layout.shard_plan)
+        new = updated_plan(old, parts.candidates(), dataset.plan_settings)
+        self.shards = planned_shards(new.samples)
+        rows = _by_shard(new.samples)
+        self._read_rows = cache(lambda: rows)
+        moved = _moved(old, new)
+        self.stage.add("shard_plan", state, reasons + (moved if old.samples else []))
+        if old.samples:
+            redealt = new.state.generation != old.state.generation
+            self.new_shard_reasons = (reasons if redealt else moved) or ["new shard"]
+
+    def rows(self) -> Mapping[str, list[PlannedSample]]:
+        """The plan's samples by shard."""
+        return self._read_rows()
+
+
+def _moved(old: Plan, new: Plan) -> list[str]:
+    """How the samples of two plans differ, in words."""
+    before = {row.sample_id: row.sample for row in old.samples if row.shard}
+    now = {row.sample_id: row.sample for row in new.samples if row.shard}
+    pictures = {key: (sample.image_digest, sample.bucket) for key, sample in before.items()}
+    captions = {key: sample.caption_digest for key, sample in before.items()}
+    by_picture = difference(
+        pictures, {key: (sample.image_digest, sample.bucket) for key, sample in now.items()}
+    )
+    by_caption = difference(captions, {key: row.caption_digest for key, row in now.items()})
+    return [
+        *by_picture.words("sample", changed="edited or moved", of="picture"),
+        *Difference(changed=by_caption.changed).words("caption"),
+    ]
+
+
+def _by_shard(samples: Iterable[PlannedSample]) -> dict[str, list[PlannedSample]]:
+    rows: dict[str, list[PlannedSample]] = {}
+    for row in samples:
+        if row.shard is not None:
+            rows.setdefault(row.shard, []).append(row)
+    return rows
+
+
+def _prepared(dataset: Dataset, shards: list[PlannedShard]) -> StageForecast:
+    stage = StageForecast()
+    last = last_prepared(dataset.layout)
+    state = state_of(last["fingerprint"] if last else None, published_fingerprint(dataset, shards))
+    reasons: list[str] = []
+    if last is not None:
+        now = {shard.shard: dataset.shard_fingerprint(shard) for shard in shards}
+        reasons = changed_settings(last["settings"], published_fields(dataset.loaded.resolved))
+        reasons += difference(last["shards"], now).words("shard", changed="rewritten")
+        if state == "fresh" and last["files"] != output_stamps(dataset.layout):
+            state, reasons = "stale", ["files of the output folder changed"]
+    stage.add("energon_prepare", state, reasons)
+    return stage
+
+
+def _validated(dataset: Dataset, shards: list[PlannedShard]) -> StageForecast:
+    stage = StageForecast()
+    last = last_validation(dataset.layout)
+    published = published_fingerprint(dataset, shards)
+    wanted = fingerprint("validate", settings={}, inputs={"energon_prepare": published})
+    found: str | None = last["fingerprint"] if last else None
+    state = state_of(found, wanted)
+    if last is not None and last["files"] != output_stamps(dataset.layout):
+        state = "stale"
+    stage.add("validate", state, ["the output folder changes or changed"] if last else [])
+    return stage

@@ -1,0 +1,126 @@
+"""What a run would do to each shard of a plan, and why."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from diffprep_assets.changes import changed_settings, difference
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.encode_latents.worker import picture_fingerprint
+from diffprep_assets.encode_text.worker import caption_fingerprint
+from diffprep_assets.encoded_rows import row_path, whole_record
+from diffprep_assets.layout import Layout
+from diffprep_assets.shard.record import ShardRecord, read_record, sample_columns
+from diffprep_assets.shard_plan.plan import PlannedSample, PlannedShard
+from diffprep_assets.stage_state import StageForecast, State
+from diffprep_resources.storage.row_file import read_header
+
+LATENTS, TEXT, TAR = "encode_latents", "encode_text", "shard"
+CHANGED = {LATENTS: ("picture", "edited"), TEXT: ("caption", "changed")}
+Rows = Callable[[], Mapping[str, list[PlannedSample]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """What a shard's file of a stage was made from: the settings, and each sample's fingerprint."""
+
+    settings: Mapping[str, Any]
+    samples: Mapping[int, str]
+
+
+def forecast_shards(
+    dataset: Dataset, shards: Iterable[PlannedShard], *, rows: Rows, new: list[str]
+) -> dict[str, StageForecast]:
+    """The forecast of the three stages of shards. `rows` gives the plan's samples by shard, read
+    when first needed; `new` are the reasons of a shard that has nothing yet."""
+    stages = {LATENTS: StageForecast(), TEXT: StageForecast(), TAR: StageForecast()}
+    for shard in shards:
+        _add(dataset, shard, stages, rows=rows, new=new)
+    return stages
+
+
+def _add(
+    dataset: Dataset,
+    shard: PlannedShard,
+    stages: dict[str, StageForecast],
+    *,
+    rows: Rows,
+    new: list[str],
+) -> None:
+    layout, key = dataset.layout, shard.shard
+    record = whole_record(layout, key)
+    is_bad = layout.shard_bad(key).exists()
+    wanted = {
+        LATENTS: dataset.latents_fingerprint(shard),
+        TEXT: dataset.text_fingerprint(shard),
+    }
+    reasons: list[str] = []
+    for stage, fingerprint in wanted.items():
+        if _is_fresh(layout, stage, key, fingerprint, None if is_bad else record):
+            stages[stage].add(key, "fresh")
+            continue
+        state, why, to_encode = _why(dataset, stage, rows().get(key, []), new=new)
+        stages[stage].add(key, state, why)
+        stages[stage].to_encode += to_encode
+        reasons += [reason for reason in why if reason not in reasons]
+    if record is not None and not is_bad and record.fingerprint == dataset.shard_fingerprint(shard):
+        stages[TAR].add(key, "fresh")
+        return
+    there = read_record(layout.shard_record(key))
+    if is_bad:
+        reasons.append("found damaged by validate")
+    elif there is not None and record is None:
+        reasons.append("its tar is missing or cut short")
+    replaces = there is not None or any(row.former for row in rows().get(key, ()))
+    stages[TAR].add(key, "stale" if replaces else "missing", reasons or new)
+    stages[TAR].to_encode += shard.num_samples
+
+
+def _is_fresh(
+    layout: Layout, stage: str, key: str, fingerprint: str, record: ShardRecord | None
+) -> bool:
+    if record is not None and record.inputs.get(stage) == fingerprint:
+        return True
+    header = read_header(row_path(layout, stage, key))
+    return header is not None and header.metadata["fingerprint"] == fingerprint
+
+
+def _why(
+    dataset: Dataset, stage: str, rows: list[PlannedSample], *, new: list[str]
+) -> tuple[State, list[str], int]:
+    """State and reasons of a shard that is not fresh, and how many samples want encoding."""
+    layout = dataset.layout
+    fingerprint_of = picture_fingerprint if stage == LATENTS else caption_fingerprint
+    settings = dataset.latents_settings if stage == LATENTS else dataset.text_settings
+    now = {row.sample_id: fingerprint_of(row, settings) for row in rows}
+    before = _encoded(layout, stage, rows[0].shard or "") if rows else None
+    known = set(before.samples.values()) if before else set()
+    for former in {shard for row in rows for shard in row.former}:
+        elsewhere = _encoded(layout, stage, former)
+        known |= set(elsewhere.samples.values()) if elsewhere else set()
+    to_encode = sum(fingerprint not in known for fingerprint in now.values())
+    if before is None:
+        return ("stale" if known else "missing"), new, to_encode
+    reasons = changed_settings(before.settings, settings)
+    if not reasons:
+        noun, verb = CHANGED[stage]
+        reasons = difference(before.samples, now).words("sample", changed=verb, of=noun)
+    return "stale", reasons or ["rows are missing or damaged"], to_encode
+
+
+def _encoded(layout: Layout, stage: str, shard: str) -> _Encoded | None:
+    """What the shard holds of a stage, in its row file or else in its tar."""
+    header = read_header(row_path(layout, stage, shard))
+    if header is not None:
+        pairs = zip(header.metadata["sample_ids"], header.metadata["fingerprints"], strict=True)
+        return _Encoded(header.metadata["settings"], dict(pairs))
+    record = whole_record(layout, shard)
+    if record is None:
+        return None
+    column = "latents_fingerprint" if stage == LATENTS else "text_fingerprint"
+    ids, fingerprints = sample_columns(layout.shard_samples(shard), "sample_id", column)
+    samples = dict(zip(ids, fingerprints, strict=True))
+    samples |= {
+        reject.sample_id: reject.fingerprint for reject in record.rejects if reject.stage == stage
+    }
+    return _Encoded(record.settings.get(stage, {}), samples)
