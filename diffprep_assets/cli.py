@@ -33,6 +33,7 @@ from diffprep_assets.project import Project, find_project
 from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
 from diffprep_assets.run_and_show import run_and_show, show_dry_run
 from diffprep_assets.run_report import PART_STAGES, SHARD_STAGES
+from diffprep_assets.validate.report import ValidationReport
 from diffprep_resources.errors import DiffprepError, SettingError
 
 app = typer.Typer(
@@ -178,6 +179,8 @@ def validate(
     for line in report_lines(report):
         print(line)
     if not report.ok:
+        for line in _mark_bad_shards(path, report):
+            print(line)
         raise typer.Exit(FAILED)
 
 
@@ -201,6 +204,26 @@ def _changes(overrides: list[str] | None) -> dict[str, object]:
             raise SettingError(f"--set takes section.key=value, got {text!r}")
         changes[key.strip()] = value
     return changes
+
+
+def _mark_bad_shards(path: Path, report: ValidationReport) -> list[str]:
+    """What was marked for the next run to mend, where the dataset is one of this project's."""
+    from diffprep_assets.validate.update import mark_bad
+
+    try:
+        found = find_project(Path.cwd())
+    except SettingError:
+        return []
+    for recipe in found.recipe_files():
+        try:
+            loaded = load_recipe(recipe, base=found.folder)
+        except SettingError:
+            continue
+        if loaded.output_dir.resolve() == path.resolve():
+            marked = mark_bad(Dataset(loaded, found.storage_root).layout, report)
+            words = f"`diffprep run {loaded.name}` mends it"
+            return [f"     marked for the next run: {', '.join(marked)}; {words}"] if marked else []
+    return []
 
 
 def _failed(project: Project, dataset: str) -> dict[str, set[str]]:

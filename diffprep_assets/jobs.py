@@ -13,7 +13,9 @@ from diffprep_assets.partitions import PARTS, parts_of, shards_of, stage_key
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_resources.errors import DiffprepError
+from diffprep_resources.gpu_pool.file_lease import num_devices
 
+POOL = "gpu"
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 RECIPE_HASH = "diffprep/recipe_hash"
@@ -95,6 +97,16 @@ def bury_dead_runs(instance: dg.DagsterInstance, layout: Layout) -> list[str]:
     return sorted(dead)
 
 
+def set_pool_limit(instance: dg.DagsterInstance, num_devices: int) -> None:
+    """As many steps of the `gpu` pool at once as there are devices; a step takes one at least."""
+    storage = instance.event_log_storage
+    if not storage.supports_global_concurrency_limits:
+        return
+    limits = {info.name: info.limit for info in storage.get_pool_limits()}
+    if limits.get(POOL) != num_devices:
+        storage.set_concurrency_slots(POOL, num_devices)
+
+
 def partition_range(
     instance: dg.DagsterInstance, dataset: str, unit: str
 ) -> tuple[str, str] | None:
@@ -124,6 +136,7 @@ def make_job(graph: DatasetGraph, *, project: Project) -> dg.JobDefinition:
                 "engines": context.resources.engines,
                 "progress": context.resources.progress,
             }
+            set_pool_limit(context.instance, num_devices(project.devices))
             made = make_dataset(
                 graph,
                 instance=context.instance,

@@ -8,9 +8,13 @@ from typing import Any
 from diffprep_assets.partition_worker import PartitionResult, PartitionTask
 from diffprep_resources.compute.base import ComputeEngine, Outcome, Task, WorkerSpec
 from diffprep_resources.compute.engines import Load
-from diffprep_resources.progress.base import Progress, StageProgress, Unit
+from diffprep_resources.errors import DiffprepError
+from diffprep_resources.progress.base import Progress, SampleCounts, StageProgress, Unit
 
 Log = Callable[[str], None]
+
+# Below this, a rate says little.
+FEW_SAMPLES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,8 @@ class Failed:
 class PartitionRun:
     """What a partitioned stage is to do. `finished` looks on disk, before a model is loaded;
     `extra` tasks are no partitions of their own, and fail the run when they fail.
-    `samples_per_process` are worth the start of a process, which loads `worker_bytes`."""
+    `samples_per_process` are worth the start of a process, which loads `worker_bytes`. With more
+    than `max_reject_rate` of its samples rejected, the run stops."""
 
     stage: str
     unit: Unit
@@ -46,6 +51,7 @@ class PartitionRun:
     samples_per_process: int
     extra: Sequence[Task] = ()
     worker_bytes: Callable[[], int] = int
+    max_reject_rate: float = 1.0
 
     def results(
         self,
@@ -73,8 +79,12 @@ class PartitionRun:
                 tasks = [*self.extra, *stale]
                 load = Load(len(tasks), total, self.samples_per_process, self.worker_bytes)
                 with engine(load) as running:
+                    made = SampleCounts()
                     for outcome in running.run(self.spec, tasks, report=shown.advance):
                         yield from self._ended(outcome, shown)
+                        if isinstance(outcome.result, PartitionResult):
+                            made = made + outcome.result.counts
+                            self._stop_when_too_many_rejected(made)
             summary = shown.summary
         log(
             f"{self.stage}: {summary.done} made, {summary.fresh} fresh, {len(summary.failed)} "
@@ -92,6 +102,18 @@ class PartitionRun:
         result: PartitionResult = outcome.result
         shown.partition_done(result.counts, fresh=False)
         yield Done(outcome.key, result.fingerprint, self._metadata(result, outcome.seconds))
+
+    def _stop_when_too_many_rejected(self, made: SampleCounts) -> None:
+        rejected = sum(made.rejects.values())
+        if made.samples_in < FEW_SAMPLES or rejected <= self.max_reject_rate * made.samples_in:
+            return
+        reasons = ", ".join(f"{code} {count:,}" for code, count in made.rejects.most_common(3))
+        raise DiffprepError(
+            f"{self.stage}: {rejected:,} of {made.samples_in:,} samples rejected "
+            f"({rejected / made.samples_in:.1%}), more than output.max_reject_rate "
+            f"{self.max_reject_rate:g}: {reasons}. What is done is kept; mend the source, or raise "
+            f"output.max_reject_rate, and run again"
+        )
 
     def _metadata(self, result: PartitionResult, seconds: float | None) -> dict[str, Any]:
         """The same keys in every stage, as numbers that plot over partitions."""

@@ -19,7 +19,7 @@ from diffprep_assets.shard_plan.table import read_head
 from diffprep_assets.source_index.table import read_index
 from diffprep_resources.compute.engines import Engines
 from diffprep_resources.errors import DatasetLockedError, DiffprepError
-from diffprep_resources.gpu_pool.file_lease import FileLeasePool
+from diffprep_resources.gpu_pool.file_lease import FileLeasePool, num_devices
 from diffprep_resources.progress.base import Progress
 
 
@@ -57,7 +57,7 @@ def run_dataset(
 def _made(dataset: Dataset, request: RunRequest, progress: Progress) -> tuple[str, str] | None:
     """The stage that failed and why; None when the dataset is whole and valid."""
     from diffprep_assets.dataset_graph import dataset_graph
-    from diffprep_assets.jobs import instance, make_dataset
+    from diffprep_assets.jobs import instance, make_dataset, set_pool_limit
 
     project = request.project
     pool = FileLeasePool(
@@ -69,6 +69,7 @@ def _made(dataset: Dataset, request: RunRequest, progress: Progress) -> tuple[st
     engines = Engines(pool, cpu_workers=workers)
     try:
         with instance() as dagster_instance:
+            set_pool_limit(dagster_instance, num_devices(project.devices))
             made = make_dataset(
                 dataset_graph(dataset, project),
                 instance=dagster_instance,

@@ -157,7 +157,7 @@ class ProjectFolder:
 
     def write_recipe(self, name: str = "set", **sections: Any) -> Path:
         """`recipes/<name>.yaml`: a directory source, tiny encoders, squares of 64 pixels in
-        float32, with `sections` over that; a section of None is left out."""
+        float32, with `sections` over that. A source replaces it; what is None is left out."""
         content: dict[str, Any] = {
             "source": {"type": "directory", "input_dir": "pictures"},
             "output": {"output_dir": f"out/{name}", "shard_size": 4},
@@ -171,7 +171,7 @@ class ProjectFolder:
             "image": {"image_size": 64},
         }
         for section, values in sections.items():
-            if section == "source" or values is None:
+            if section == "source" or not isinstance(values, dict):
                 content[section] = values
             else:
                 content[section] = {**content.get(section, {}), **values}

@@ -92,7 +92,7 @@ def default_text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, value))}]"
-    return str(value) if isinstance(value, Fraction | str | int) else repr(value)
+    return str(value) if isinstance(value, Fraction | str | int | float) else repr(value)
 
 
 def test_every_recipe_key_is_documented_and_no_other() -> None:

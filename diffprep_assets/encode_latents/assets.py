@@ -83,6 +83,7 @@ def encode_latents_asset(
                 ),
                 recipe_hash=dataset.loaded.recipe_hash,
                 samples_per_process=SAMPLES_PER_PROCESS,
+                max_reject_rate=dataset.recipe.output.max_reject_rate,
                 worker_bytes=lambda: dataset.encoders.weights_bytes("vae"),
             )
             yield from recorded(

@@ -63,6 +63,7 @@ def encode_text_asset(
                 ),
                 recipe_hash=dataset.loaded.recipe_hash,
                 samples_per_process=SAMPLES_PER_PROCESS,
+                max_reject_rate=dataset.recipe.output.max_reject_rate,
                 worker_bytes=lambda: dataset.encoders.weights_bytes("t5", "clip"),
                 extra=() if empty_caption_is_fresh(layout, empty) else (EmptyCaptionTask(empty),),
             )

@@ -8,6 +8,10 @@ import xxhash
 from diffprep_assets.recipe.contradictions import SOURCE_KEYS
 from diffprep_assets.recipe.schema import Recipe
 
+# What says how to get at a source, when to run, how long to keep what is aside, when to stop.
+NO_BYTES_SECTIONS = frozenset({"auth", "schedule"})
+NO_BYTES = frozenset({("output", "intermediates"), ("output", "max_reject_rate")})
+
 
 def resolved_recipe(recipe: Recipe) -> dict[str, Any]:
     """Every key that applies, with its value; paths as written. It is itself a valid recipe.
@@ -29,6 +33,11 @@ def resolved_recipe(recipe: Recipe) -> dict[str, Any]:
 
 
 def recipe_hash(resolved: dict[str, Any]) -> str:
-    """32 hex digits: xxh3_128 of the resolved recipe's sorted JSON."""
-    text = json.dumps(resolved, sort_keys=True, separators=(",", ":"))
+    """32 hex digits: xxh3_128 of the resolved recipe's sorted JSON, less what decides no byte."""
+    deciding = {
+        section: {key: value for key, value in values.items() if (section, key) not in NO_BYTES}
+        for section, values in resolved.items()
+        if section not in NO_BYTES_SECTIONS
+    }
+    text = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
     return xxhash.xxh3_128_hexdigest(text.encode())

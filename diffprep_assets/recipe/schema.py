@@ -151,6 +151,12 @@ class Output(Section):
     intermediates: Literal["prune", "keep"] = Field(
         "prune", description="prune removes latents and text once they are in a finished tar"
     )
+    max_reject_rate: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="stop encoding when a larger share is rejected, after at least 200 samples",
+    )
     compress: Uncompressed = Field(
         default=False, description="must be false: a compressed tar cannot be indexed"
     )

@@ -6,15 +6,15 @@ Model paths are not here: a model's identity (commit or digest of its files) sta
 from collections.abc import Mapping
 from typing import Any
 
+from diffprep_assets.recipe.resolved import NO_BYTES, NO_BYTES_SECTIONS
 from diffprep_assets.recipe.schema import Recipe
 
-# Say where things are or what is kept aside; none of the bytes.
+# Say where things are; none of the bytes.
 PLACES = (
     ("source", "input_dir"),
     ("source", "input_path"),
     ("source", "hf_dataset"),
     ("output", "output_dir"),
-    ("output", "intermediates"),
     ("model", "model_path"),
     ("model", "vae_path"),
     ("model", "t5_path"),
@@ -103,9 +103,9 @@ def published_fields(resolved: Mapping[str, Any]) -> dict[str, Any]:
     return {
         f"{section}.{key}": value
         for section, values in resolved.items()
-        if section not in {"auth", "schedule"}
+        if section not in NO_BYTES_SECTIONS
         for key, value in values.items()
-        if (section, key) not in PLACES
+        if (section, key) not in PLACES and (section, key) not in NO_BYTES
     }
 
 

@@ -55,6 +55,14 @@ class FileLeasePool(DevicePool):
         return True
 
 
+def num_devices(devices: Sequence[str]) -> int:
+    """How many devices a project has, told without loading torch; at least one."""
+    if devices and not {"auto", "cuda"} & set(devices):
+        return len(devices)
+    found = [path for path in Path("/dev").glob("nvidia*") if path.name[6:].isdigit()]
+    return max(1, len(found))
+
+
 def _present(wanted: Sequence[str]) -> Iterator[str]:
     """The devices themselves. Raises SettingError for one that this machine lacks."""
     for name in wanted:
