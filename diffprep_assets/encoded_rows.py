@@ -101,7 +101,8 @@ def _add_tar(rows: EncodedRows, layout: Layout, stage: str, shard: str, stack: E
     if record is None:
         return
     for reject in record.rejects:
-        if reject.stage == stage:
+        # A row file is newer than the tar: what it holds was encoded since.
+        if reject.stage == stage and reject.fingerprint not in rows._in_row_files:
             rows._rejects.setdefault(reject.fingerprint, asdict(reject))
     bad = bad_keys(layout.shard_bad(shard))
     file = stack.enter_context(layout.shard_tar(shard).open("rb"))

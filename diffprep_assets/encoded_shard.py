@@ -74,14 +74,21 @@ def taken_over(
     *,
     fingerprints: Sequence[str],
     rows: RowFileWriter,
+    retry_rejects: bool = False,
 ) -> TakenOver:
-    """Copy into `rows` every row that was encoded before with the very same fingerprint."""
+    """Copy into `rows` every row that was encoded before with the very same fingerprint.
+
+    With `retry_rejects`, a sample whose reject is transient is not taken over, but encoded again.
+    """
     shards = [shard for shard in [members[0].planned.shard] if shard is not None]
     shards += [shard for member in members for shard in member.planned.former]
     rest, rejects = [], []
     with encoded_rows(layout, stage, shards=shards) as known:
         for number, fingerprint in enumerate(fingerprints):
             reject = known.reject(fingerprint)
+            if reject is not None and retry_rejects and reject["transient"]:
+                rest.append(number)
+                continue
             tensors = known.find(fingerprint) if reject is None else None
             if reject is not None:
                 sample_id = members[number].planned.sample_id
@@ -129,6 +136,8 @@ def finished_rows(layout: Layout, stage: str, task: PartitionTask) -> PartitionR
     path = row_path(layout, stage, task.key)
     header = read_header(path)
     if header is not None and header.metadata["fingerprint"] == task.fingerprint:
+        if task.retry_rejects and any(reject["transient"] for reject in header.rejects):
+            return None
         codes = [reject["code"] for reject in header.rejects]
         counts = reused_counts(len(header.metadata["sample_ids"]), codes)
         return PartitionResult(task.fingerprint, counts, path.stat().st_size)
@@ -137,5 +146,8 @@ def finished_rows(layout: Layout, stage: str, task: PartitionTask) -> PartitionR
         return None
     if record.inputs.get(stage) != task.fingerprint:
         return None
-    codes = [reject.code for reject in record.rejects if reject.stage == stage]
+    rejects = [reject for reject in record.rejects if reject.stage == stage]
+    if task.retry_rejects and any(reject.transient for reject in rejects):
+        return None
+    codes = [reject.code for reject in rejects]
     return PartitionResult(task.fingerprint, reused_counts(task.num_samples, codes), 0)

@@ -190,6 +190,11 @@ def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
         if event.event_type == dg.DagsterEventType.STEP_FAILURE:
             stage = (event.step_key or "run").rsplit("__", 1)[-1]
             data = event.step_failure_data
+            if data.error is not None and data.error.cls_name == "DagsterExecutionInterruptedError":
+                return (
+                    stage,
+                    "stopped; what is finished is kept, and the next run goes on from there",
+                )
             failure = data.user_failure_data
             if failure is not None and failure.description:
                 return stage, failure.description

@@ -15,11 +15,13 @@ LOCK_WAIT_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class PartitionTask:
-    """One part or shard to make: the fingerprint that its file will carry."""
+    """One part or shard to make: the fingerprint that its file will carry. With `retry_rejects`,
+    a file with transient rejects is not finished."""
 
     key: str
     num_samples: int
     fingerprint: str
+    retry_rejects: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

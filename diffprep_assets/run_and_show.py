@@ -1,6 +1,7 @@
 """Runs a recipe and shows it: bars while it goes, a table or one JSON object at the end."""
 
 import json
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +29,8 @@ def run_and_show(
     """Run a recipe and show what it came to; exits 1 unless the dataset is whole and valid."""
     from diffprep_assets.run_command import RunRequest, failed_before_running, run_dataset
 
+    # A scheduler's SIGTERM stops a run as Ctrl-C does: between batches, nothing half written.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         request = RunRequest(project, project.recipe_path(name), changes, execution)
         report = run_dataset(request, _progress(), say=lambda text: err.print(text, soft_wrap=True))

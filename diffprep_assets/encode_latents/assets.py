@@ -36,6 +36,9 @@ class EncodeConfig(dg.Config):
     workers: int | None = Field(
         None, ge=1, description="processes on the CPU; null takes the project's cpu_workers"
     )
+    retry_rejects: bool = Field(
+        False, description="encode samples again whose reject may have been passing"
+    )
 
 
 def encode_latents_asset(
@@ -67,7 +70,10 @@ def encode_latents_asset(
                 unit="shards",
                 tasks=[
                     PartitionTask(
-                        shard.shard, shard.num_samples, dataset.latents_fingerprint(shard)
+                        shard.shard,
+                        shard.num_samples,
+                        dataset.latents_fingerprint(shard),
+                        retry_rejects=config.retry_rejects,
                     )
                     for shard in planned(dataset, context.partition_keys)
                 ],

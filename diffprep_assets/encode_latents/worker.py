@@ -88,7 +88,14 @@ class LatentsWorker(PartitionWorker):
                 task, members, settings=spec.settings, fingerprints=fingerprints
             ),
         ) as rows:
-            taken = taken_over(STAGE, spec.layout, members, fingerprints=fingerprints, rows=rows)
+            taken = taken_over(
+                STAGE,
+                spec.layout,
+                members,
+                fingerprints=fingerprints,
+                rows=rows,
+                retry_rejects=task.retry_rejects,
+            )
             report(len(members) - len(taken.rest))
             result = encode_in_batches(
                 [(number, members[number]) for number in taken.rest],

@@ -51,7 +51,12 @@ def encode_text_asset(
                 stage="encode_text",
                 unit="shards",
                 tasks=[
-                    PartitionTask(shard.shard, shard.num_samples, dataset.text_fingerprint(shard))
+                    PartitionTask(
+                        shard.shard,
+                        shard.num_samples,
+                        dataset.text_fingerprint(shard),
+                        retry_rejects=config.retry_rejects,
+                    )
                     for shard in planned(dataset, context.partition_keys)
                 ],
                 finished=lambda task: finished_rows(layout, "encode_text", task),

@@ -93,7 +93,14 @@ class TextWorker(PartitionWorker):
         with row_file(
             path, rows=encoder.row_layout(), num_rows=len(members), metadata=metadata
         ) as rows:
-            taken = taken_over(STAGE, spec.layout, members, fingerprints=fingerprints, rows=rows)
+            taken = taken_over(
+                STAGE,
+                spec.layout,
+                members,
+                fingerprints=fingerprints,
+                rows=rows,
+                retry_rejects=task.retry_rejects,
+            )
             captions: dict[str, list[int]] = {}
             for number in taken.rest:
                 captions.setdefault(members[number].caption, []).append(number)
@@ -155,10 +162,11 @@ def truncation_facts(tokens: dict[str, dict[str, int]]) -> dict[str, int]:
 
 
 def _tokens(encoder: TextEncoder, captions: Sequence[str]) -> dict[str, dict[str, int]]:
-    """By encoder: captions that are cut short, and the longest one, in tokens."""
+    """By encoder: captions that are cut short; its limit and the longest caption, in tokens."""
     limits = encoder.token_limits
     return {
         role: {
+            "limit": limits[role],
             "truncated": sum(count > limits[role] for count in counts),
             "longest": max(counts, default=0),
         }

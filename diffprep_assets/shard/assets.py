@@ -9,7 +9,7 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
-from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.partitions import RetryConfig, partitioned_stage, stage_key
 from diffprep_assets.shard.worker import ShardSpec, finished_tar, shard_task
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.stage_inputs import planned
@@ -27,6 +27,7 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
     @partitioned_stage(dataset.name, "shard", reads=reads, kind="tar")
     def shard(
         context: dg.AssetExecutionContext,
+        config: RetryConfig,
         engines: dg.ResourceParam[Engines],
         progress: dg.ResourceParam[Progress],
     ) -> Iterator[Any]:
@@ -38,7 +39,8 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
                 stage="shard",
                 unit="shards",
                 tasks=[
-                    shard_task(dataset, shard) for shard in planned(dataset, context.partition_keys)
+                    shard_task(dataset, shard, retry_rejects=config.retry_rejects)
+                    for shard in planned(dataset, context.partition_keys)
                 ],
                 finished=lambda task: finished_tar(layout, task),
                 spec=ShardSpec(

@@ -54,7 +54,11 @@ class ShardReject:
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord:
-    """One finished shard: which one, how it was made, and the size and digest of its tar."""
+    """One finished shard: which one, how it was made, and the size and digest of its tar.
+
+    `facts` are for people: `tokens`, by text encoder how many captions are cut short (`truncated`),
+    its `limit` and the `longest` caption, in tokens.
+    """
 
     shard: str
     fingerprint: str
@@ -69,6 +73,7 @@ class ShardRecord:
     inputs: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     rejects: tuple[ShardReject, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,14 @@ from diffprep_assets.shard.record import (
     SampleRow,
     ShardRecord,
     ShardReject,
+    read_record,
 )
 from diffprep_assets.shard.tar_writer import TarRow, TarSample, TarSummary, TarWriter
 from diffprep_assets.shard_plan.members import Member, members_of_shard
 from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_resources.compute.base import Report
 from diffprep_resources.errors import StageInputError
+from diffprep_resources.storage.row_file import read_header
 
 if TYPE_CHECKING:
     import torch
@@ -120,6 +122,7 @@ class ShardWorker(PartitionWorker):
                 "encode_text": self.spec.text_settings,
             },
             rejects=tuple(rejects),
+            facts={"tokens": _tokens(self.spec.layout, task)},
         )
 
 
@@ -139,7 +142,21 @@ def finished_tar(layout: Layout, task: PartitionTask) -> PartitionResult | None:
         return None
     if layout.shard_bad(task.key).exists():
         return None
+    if task.retry_rejects and any(reject.transient for reject in record.rejects):
+        return None
     return _result(record, task, encoded=0)
+
+
+def _tokens(layout: Layout, task: ShardTask) -> dict[str, dict[str, int]]:
+    """How the shard's captions fit each text encoder, as encode_text counted: from the row file,
+    else from the tar that took its place."""
+    header = read_header(layout.text(task.key))
+    if header is not None and header.metadata["fingerprint"] == task.text_fingerprint:
+        return header.metadata["tokens"]
+    record = read_record(layout.shard_record(task.key))
+    if record is not None and record.inputs.get("encode_text") == task.text_fingerprint:
+        return record.facts.get("tokens", {})
+    return {}
 
 
 def prune_rows(layout: Layout, shard: str) -> None:
@@ -148,7 +165,9 @@ def prune_rows(layout: Layout, shard: str) -> None:
     layout.text(shard).unlink(missing_ok=True)
 
 
-def shard_task(dataset: Dataset, shard: PlannedShard) -> ShardTask:
+def shard_task(
+    dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False
+) -> ShardTask:
     """What it takes to write this shard of the plan."""
     return ShardTask(
         key=shard.shard,
@@ -157,6 +176,7 @@ def shard_task(dataset: Dataset, shard: PlannedShard) -> ShardTask:
         planned=shard,
         latents_fingerprint=dataset.latents_fingerprint(shard),
         text_fingerprint=dataset.text_fingerprint(shard),
+        retry_rejects=retry_rejects,
     )
 
 
