@@ -1,6 +1,6 @@
 """Seconds of a rerun, by what changed, and of `status`.
 
-    python bench/rerun.py [--samples 1000 10000] [--status-shards 10000]
+python bench/rerun.py [--samples 1000 10000] [--status-shards 10000]
 """
 
 import argparse
@@ -75,12 +75,13 @@ def timed(bench: Bench) -> tuple[float, RunReport]:
 
 def show(what: str, seconds: float, report: RunReport, *, first: float) -> None:
     encoded = {
-        stage: report.summaries[stage].samples.encoded for stage in ("encode_latents", "encode_text")
+        stage: report.summaries[stage].samples.encoded
+        for stage in ("encode_latents", "encode_text")
     }
     written = report.summaries["shard"].done
     print(
         f"  {what}: {seconds:.1f} s ({seconds / first:.3f} of the first run), "
-        f"{encoded['encode_latents']} pictures and {encoded['encode_text']} captions encoded, "
+        f"{pictures} pictures and {captions} captions encoded, "
         f"{written} shards written"
     )
 

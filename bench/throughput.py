@@ -35,15 +35,17 @@ def main() -> None:
         floors = [encoder_floor(bench, captions) for _ in range(options.repeats)]
         floor = statistics.median(floors)
         print(f"{options.pictures} pictures of 0.3 to 2 megapixels to 256 px, bf16, batch {BATCH}")
-        print(f"encoders alone, one process: {floor:.1f} s, {options.pictures / floor:.1f} a second")
+        print(
+            f"encoders alone, one process: {floor:.1f} s, {options.pictures / floor:.1f} a second"
+        )
         for workers in options.workers:
             walls, cpus = zip(
                 *(measured(bench, workers=workers) for _ in range(options.repeats)), strict=True
             )
             wall, cpu = statistics.median(walls), statistics.median(cpus)
             print(
-                f"{workers} worker(s): {wall:.1f} s, {options.pictures / wall:.1f} a second, "
-                f"CPU {cpu:.1f} s of the process tree ({1000 * cpu / options.pictures:.0f} ms a "
+                f"{workers} worker(s): {wall:.1f} s, {count / wall:.1f} a second, "
+                f"CPU {cpu:.1f} s of the process tree ({1000 * cpu / count:.0f} ms a "
                 f"picture); wall / floor {wall / floor:.2f}, wall / (CPU / {workers}) "
                 f"{wall / (cpu / workers):.2f}"
             )

@@ -33,6 +33,7 @@ from diffprep_assets.project import Project, find_project
 from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
 from diffprep_assets.run_and_show import run_and_show, show_dry_run
 from diffprep_assets.run_report import PART_STAGES, SHARD_STAGES
+from diffprep_assets.stage_inputs import how_to_make
 from diffprep_assets.validate.report import ValidationReport
 from diffprep_resources.errors import DiffprepError, SettingError
 
@@ -112,6 +113,9 @@ def run(  # noqa: PLR0913 (an option each)
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say what a run would do, and do nothing")
     ] = False,
+    retry_rejects: Annotated[
+        bool, typer.Option("--retry-rejects", help="try passing failures of samples again")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make or update a dataset; only what is stale is done again."""
@@ -121,7 +125,12 @@ def run(  # noqa: PLR0913 (an option each)
     if dry_run:
         show_dry_run(_project(project), name, changes, as_json=as_json)
         return
-    execution = {"device": device, "batch_size": batch_size, "workers": workers}
+    execution = {
+        "device": device,
+        "batch_size": batch_size,
+        "workers": workers,
+        "retry_rejects": retry_rejects or None,
+    }
     run_and_show(_project(project), name, changes, execution=execution, as_json=as_json)
 
 
@@ -158,8 +167,7 @@ def partition_range(
     if ends is None:
         stage = "source_index" if unit == "parts" else "shard_plan"
         raise DiffprepError(
-            f"{loaded.name}: no {unit} are registered; run `dagster asset materialize --select "
-            f"{loaded.name}/{stage}` first"
+            f"{loaded.name}: no {unit} are registered; run {how_to_make(loaded.name, stage)} first"
         )
     print("...".join(ends))
 
@@ -173,7 +181,8 @@ def validate(
 ) -> None:
     """Check that a trainer can read all of a dataset, ours or another tool's."""
     from diffprep_assets.validate.dataset import validate_dataset
-    from diffprep_assets.validate.report import report_lines
+    from diffprep_assets.stage_inputs import how_to_make
+from diffprep_assets.validate.report import report_lines
 
     report = validate_dataset(path, encoding=encoding, full=full)
     for line in report_lines(report):

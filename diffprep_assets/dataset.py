@@ -77,16 +77,20 @@ class Dataset:
         """The recipe's encoders, found and checked but not loaded. Raises ModelError."""
         model = self.recipe.model
         settings = EncoderSettings(
-            model_path=self.loaded.model_reference("model_path") or "",
-            vae_path=self.loaded.model_reference("vae_path"),
-            t5_path=self.loaded.model_reference("t5_path"),
-            clip_path=self.loaded.model_reference("clip_path"),
+            model_path=model.model_path,
+            vae_path=model.vae_path,
+            t5_path=model.t5_path,
+            clip_path=model.clip_path,
             precision=model.precision,
             t5_max_length=model.t5_max_length,
             vae_latent_mode=model.vae_latent_mode,
             seed=model.seed,
         )
-        hub = ModelHub(digest_cache=self.layout.model_digests, token_file=self.loaded.hf_token_file)
+        hub = ModelHub(
+            digest_cache=self.layout.model_digests,
+            token_file=self.loaded.hf_token_file,
+            base_folder=self.loaded.base,
+        )
         return family_for(settings, hub=hub)
 
     @cached_property

@@ -11,7 +11,7 @@ from itertools import chain, islice
 
 from diffprep_assets.bucket.scan import BucketRules, scanned, stamp_digest
 from diffprep_assets.bucket.table import BucketRow, read_metadata
-from diffprep_assets.bucket.worker import bucket_fingerprint, known_rows
+from diffprep_assets.bucket.worker import bucket_fingerprint, bucket_version, known_rows
 from diffprep_assets.changes import Difference, changed_settings, difference
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.download.table import read_fingerprint, read_stamps, stamps_fingerprint
@@ -119,6 +119,8 @@ class _Parts:
         self.bucket.add(part, state, settings + words)
         if state != "fresh":
             self._look_later(part, stamps, limit)
+        else:
+            self.fingerprints[part] = bucket_version(layout.bucket(part))
 
     def _look_later(self, part: str, stamps: list[FileStamp], limit: int | None) -> None:
         known = known_rows(
@@ -239,5 +241,5 @@ def _validated(dataset: Dataset, shards: list[PlannedShard]) -> StageForecast:
     state = state_of(found, wanted)
     if last is not None and last["files"] != output_stamps(dataset.layout):
         state = "stale"
-    stage.add("validate", state, ["the output folder changes or changed"] if last else [])
+    stage.add("validate", state, ["the output folder is not what was validated"] if last else [])
     return stage

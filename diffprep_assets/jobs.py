@@ -12,6 +12,7 @@ from diffprep_assets.layout import Layout
 from diffprep_assets.partitions import PARTS, parts_of, shards_of, stage_key
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.names import asset_group_name
+from diffprep_resources import errors
 from diffprep_resources.errors import DiffprepError
 from diffprep_resources.gpu_pool.file_lease import num_devices
 
@@ -175,12 +176,14 @@ def _run_config(
     name: str, stages: tuple[str, ...], encode_config: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     config: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-    if encode_config:
-        config["ops"] = {
-            f"{asset_group_name(name)}__{stage}": {"config": dict(encode_config)}
-            for stage in stages
-            if stage.startswith("encode_")
-        }
+    given = dict(encode_config or {})
+    retry = {key: value for key, value in given.items() if key == "retry_rejects"}
+    of_stage = {"encode_latents": given, "encode_text": given, "bucket": retry, "shard": retry}
+    config["ops"] = {
+        f"{asset_group_name(name)}__{stage}": {"config": of_stage[stage]}
+        for stage in stages
+        if of_stage.get(stage)
+    }
     return config
 
 
@@ -201,8 +204,18 @@ def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
             error = data.error
             while error is not None and error.cause is not None:
                 error = error.cause
-            return stage, error.message.strip() if error else "failed"
+            if error is None:
+                return stage, "failed"
+            # The message begins with the error's class, in full.
+            words = error.message.strip()
+            return stage, words.partition(f"{error.cls_name}: ")[2] or words
     return "run", "failed before its first stage"
+
+
+def _words(message: str) -> str:
+    """An error's message, without the class that Dagster puts before it if the error is ours."""
+    words = message.strip()
+    return words.partition(": ")[2] if words.startswith(f"{errors.__name__}.") else words
 
 
 def instance() -> dg.DagsterInstance:

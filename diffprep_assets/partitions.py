@@ -1,17 +1,30 @@
 """Names, partitions and options that every stage of a dataset shares."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.recipe.names import asset_group_name
 
 Decorator = Callable[[Callable[..., Any]], dg.AssetsDefinition]
 
+# Pinned by pyproject.toml and tested; said once for each asset, it would hide what matters.
+warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", category=dg.BetaWarning)
+
 PARTS = ("download", "bucket")
 SHARDS = ("encode_latents", "encode_text", "shard")
+
+
+class RetryConfig(dg.Config):
+    """Execution settings of one launch of a stage that may leave samples out."""
+
+    retry_rejects: bool = Field(
+        False, description="try samples again whose reject may have been passing"
+    )
 
 
 def parts_of(dataset: str) -> dg.DynamicPartitionsDefinition:

@@ -77,7 +77,11 @@ def _say_what_a_plain_run_would_find(project: Project, recipe: Path) -> None:
     from diffprep_assets.forecast import forecast
 
     dataset = Dataset(load_recipe(recipe, base=project.folder), project.storage_root)
-    stages = forecast(dataset).stages
+    try:
+        stages = forecast(dataset).stages
+    except DiffprepError as error:
+        err.print(f"What a plain run would find cannot be told: {escape(str(error))}")
+        return
     stale = [stage for stage, state in stages.items() if not state.is_fresh]
     words = f"stale: {', '.join(stale)}" if stale else "everything fresh"
     err.print(

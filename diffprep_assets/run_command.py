@@ -89,6 +89,8 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
     index = read_index(layout.source_index)
     tables = [layout.bucket(part) for part in index.parts.parts] if index else []
     listed = sum(pq.read_metadata(path).num_rows for path in tables if path.exists())
+    # Until this run planned, the view of rejects is an earlier run's.
+    rejects = read_rejects(layout.rejects) if "shard_plan" in progress.summaries else []
     prepared = progress.summaries.get("energon_prepare")
     head = read_head(layout.shard_plan)
     return RunReport(
@@ -99,7 +101,7 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
         summaries=progress.summaries,
         listed=listed,
         written=prepared.samples.samples_out if prepared else 0,
-        rejects=Counter(reject.code for reject in read_rejects(layout.rejects)),
+        rejects=Counter(reject.code for reject in rejects),
         output_dir=str(layout.output_dir),
     )
 

@@ -11,8 +11,7 @@ from diffprep_resources.errors import StageInputError
 def missing_whole_stage(dataset: Dataset, stage: str) -> StageInputError:
     """The error that says how to make a whole stage that is missing."""
     return StageInputError(
-        f"{dataset.name}: {stage} is missing; run `diffprep run {dataset.name}`, or `dagster "
-        f"asset materialize --select {dataset.name}/{stage}`"
+        f"{dataset.name}: {stage} is missing; run {how_to_make(dataset.name, stage)}"
     )
 
 
@@ -21,10 +20,18 @@ def missing_partitions(
 ) -> StageInputError:
     """The error that names partitions of a stage that are missing or stale."""
     named = ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+    partitions = f' --partition-range "$(diffprep range {dataset.name} {unit})"'
     return StageInputError(
-        f"{dataset.name}: {stage} is missing or stale for {len(keys)} {unit}: {named}; run "
-        f"`diffprep run {dataset.name}`, or `dagster asset materialize --select "
-        f'{dataset.name}/{stage} --partition-range "$(diffprep range {dataset.name} {unit})"`'
+        f"{dataset.name}: {stage} is missing or stale for {len(keys)} {unit}: {named}; "
+        f"run {how_to_make(dataset.name, stage, partitions)}"
+    )
+
+
+def how_to_make(dataset: str, stage: str, partitions: str = "") -> str:
+    """The commands that make a stage; `partitions` is the option that names them."""
+    return (
+        f"`diffprep run {dataset}`, or `dagster asset materialize -m diffprep_assets.definitions "
+        f"--select {dataset}/{stage}{partitions}`"
     )
 
 

@@ -11,7 +11,7 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
-from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.partitions import RetryConfig, partitioned_stage, stage_key
 from diffprep_assets.recipe.stage_fields import bucket_fields
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.source_index.table import read_head
@@ -29,6 +29,7 @@ def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinitio
     @partitioned_stage(dataset.name, "bucket", reads=["download"], kind="parquet")
     def bucket(
         context: dg.AssetExecutionContext,
+        config: RetryConfig,
         engines: dg.ResourceParam[Engines],
         progress: dg.ResourceParam[Progress],
     ) -> Iterator[Any]:
@@ -42,7 +43,13 @@ def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinitio
                 raise missing_whole_stage(dataset, "source_index")
             limits = head["limits"]
             tasks = {
-                key: bucket_task(layout, key, settings=settings, limit=limits.get(key))
+                key: bucket_task(
+                    layout,
+                    key,
+                    settings=settings,
+                    limit=limits.get(key),
+                    retry_rejects=config.retry_rejects,
+                )
                 for key in context.partition_keys
             }
             missing = [key for key, task in tasks.items() if task is None]

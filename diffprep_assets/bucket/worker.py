@@ -73,6 +73,7 @@ class BucketWorker(PartitionWorker):
             "fingerprint": task.fingerprint,
             "settings": self.spec.settings,
             "limit": task.limit,
+            "retries": self._retries(task),
         }
         read = total = 0
         rejects: Counter[str] = Counter()
@@ -103,13 +104,26 @@ class BucketWorker(PartitionWorker):
 
     def _known(self, task: BucketTask) -> dict[str, list[BucketRow]]:
         """Rows of the old table by file, when these rules made them; where only the size settings
-        differ, with the targets of the new ones."""
-        return known_rows(
+        differ, with the targets of the new ones. To retry, those of a file with a transient reject
+        are not known."""
+        known = known_rows(
             self.spec.layout.bucket(task.key),
             settings=self.spec.settings,
             limit=task.limit,
             image=self.spec.rules.image,
         )
+        if not task.retry_rejects:
+            return known
+        return {
+            path: rows for path, rows in known.items() if not any(row.transient for row in rows)
+        }
+
+    def _retries(self, task: BucketTask) -> int:
+        """How often rejects of this very table were tried again: its fingerprint does not tell."""
+        metadata = read_metadata(self.spec.layout.bucket(task.key))
+        if metadata is None or metadata["fingerprint"] != task.fingerprint:
+            return 0
+        return metadata.get("retries", 0) + 1
 
 
 def known_rows(
@@ -134,7 +148,12 @@ def _but_sizes(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bucket_task(
-    layout: Layout, key: str, *, settings: dict[str, Any], limit: int | None
+    layout: Layout,
+    key: str,
+    *,
+    settings: dict[str, Any],
+    limit: int | None,
+    retry_rejects: bool = False,
 ) -> BucketTask | None:
     """The part to look through; None when its `download` is missing."""
     stamped = read_fingerprint(layout.download(key))
@@ -148,7 +167,17 @@ def bucket_task(
         fingerprint=bucket_fingerprint(settings, stamped, limit),
         download_fingerprint=stamped,
         limit=limit,
+        retry_rejects=retry_rejects,
     )
+
+
+def bucket_version(path: Path) -> str | None:
+    """What changes when a whole table's rows may have: its fingerprint, and a count of retries."""
+    metadata = read_metadata(path)
+    if metadata is None:
+        return None
+    retries = metadata.get("retries", 0)
+    return f"{metadata['fingerprint']}.{retries}" if retries else metadata["fingerprint"]
 
 
 def bucket_fingerprint(settings: Mapping[str, Any], download: str, limit: int | None) -> str:
@@ -163,7 +192,14 @@ def finished_bucket(layout: Layout, task: PartitionTask) -> PartitionResult | No
     metadata = read_metadata(path)
     if metadata is None or metadata["fingerprint"] != task.fingerprint:
         return None
+    if task.retry_rejects and _has_transient(path):
+        return None
     codes = pq.read_table(path, columns=["code"]).column("code")
     rejected = [code for code in codes.to_pylist() if code is not None]
     counts = reused_counts(len(codes), rejected)
     return PartitionResult(task.fingerprint, counts, path.stat().st_size)
+
+
+def _has_transient(path: Path) -> bool:
+    column = pq.read_table(path, columns=["transient"]).column("transient")
+    return any(column.to_pylist())

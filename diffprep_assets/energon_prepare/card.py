@@ -17,10 +17,19 @@ HUB_SIZES = (
 LOADING = """\
 ```python
 from megatron.energon import WorkerConfig, get_loader, get_train_dataset
+
 from diffprep_resources.trainers.energon import PreencodedTaskEncoder
-batches = get_loader(get_train_dataset("{folder}", batch_size=8, shuffle_buffer_size=1000, \
-max_samples_per_sequence=100, worker_config=WorkerConfig.default_worker_config(), \
-task_encoder=PreencodedTaskEncoder()))
+
+dataset = get_train_dataset(
+    "{folder}",
+    batch_size=8,
+    shuffle_buffer_size=1000,
+    max_samples_per_sequence=100,
+    worker_config=WorkerConfig.default_worker_config(),
+    task_encoder=PreencodedTaskEncoder(),
+)
+for batch in get_loader(dataset):
+    ...
 ```
 """
 
@@ -99,11 +108,13 @@ def _rejects(counts: Mapping[str, Any]) -> str:
 
 
 def _models(models: Mapping[str, Mapping[str, Any]]) -> str:
-    rows = []
-    for role, model in sorted(models.items()):
-        facts = [str(value) for key, value in model.items() if key != "role" and value is not None]
-        rows.append((role, ", ".join(facts)))
-    return _table(("encoder", "identity"), rows)
+    rows = [(role, *_files(model["weights"])) for role, model in sorted(models.items())]
+    return _table(("encoder", "from", "commit or digest"), rows)
+
+
+def _files(files: Mapping[str, Any]) -> tuple[str, str]:
+    place = "/".join(part for part in (files["reference"], files["subfolder"]) if part)
+    return f"`{place}`", f"`{files['revision']}`"
 
 
 def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -43,6 +43,7 @@ PACKAGES = (
 class DatasetDescription:
     """What publishing cannot see in the shards: the recipe, the models, the source, the rejects.
 
+    `latents_scale` is the VAE's (scaling_factor, shift_factor).
     `recipe` is the resolved one; `models` maps a role to its identity; `listed` counts the
     source's samples and `rejects` those left out, by code: listed = written + rejected.
     `fingerprints` are those of whole stages; the shards' own are added.
@@ -52,6 +53,7 @@ class DatasetDescription:
     recipe: Mapping[str, Any]
     recipe_hash: str
     models: Mapping[str, Mapping[str, Any]]
+    latents_scale: tuple[float, float]
     source_revision: str | None
     listed: int
     rejects: Mapping[str, int]
@@ -76,6 +78,10 @@ def provenance(
         "recipe_hash": description.recipe_hash,
         "recipe": dict(description.recipe),
         "models": {role: dict(model) for role, model in description.models.items()},
+        "latents": {
+            "scaling_factor": description.latents_scale[0],
+            "shift_factor": description.latents_scale[1],
+        },
         "source": {"revision": description.source_revision},
         "versions": package_versions(),
         "counts": counts(description, shards),

@@ -25,6 +25,7 @@ from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.shard_plan.table import read_head as read_plan_head
 from diffprep_assets.source_index.table import SourceIndex, read_index
 from diffprep_assets.stage_inputs import missing_partitions, missing_whole_stage, shards_of_plan
+from diffprep_resources.errors import DiffprepError
 from diffprep_resources.storage.atomic import remove_leftovers, write_bytes
 from diffprep_resources.storage.row_file import float32_rows
 
@@ -59,11 +60,14 @@ def prepare(dataset: Dataset) -> Prepared:
     tables = [(part, layout.bucket(part)) for part in index.parts.parts]
     listed = sum(pq.read_metadata(path).num_rows for _, path in tables)
     rejects = write_rejects(layout.rejects, _all_rejects(tables, shards, records))
+    written = sum(record.num_samples for record in records)
+    check_counts(dataset.name, listed=listed, written=written, rejects=rejects)
     wanted = published_fingerprint(dataset, shards)
     added = removed = 0
     last = last_prepared(layout)
-    now = {"fingerprint": wanted, "files": output_stamps(layout)}
-    if last is None or {name: last[name] for name in now} != now:
+    tars = {record.shard: record.digest for record in records}
+    now = {"fingerprint": wanted, "files": output_stamps(layout), "tars": tars}
+    if last is None or {name: last.get(name) for name in now} != now:
         layout.prepared.unlink(missing_ok=True)
         finalize = dataset.recipe.output.finalize
         publication = publish(
@@ -81,6 +85,7 @@ def prepare(dataset: Dataset) -> Prepared:
         content = {
             "fingerprint": wanted,
             "files": output_stamps(layout),
+            "tars": tars,
             "settings": published_fields(dataset.loaded.resolved),
             "shards": {shard.shard: dataset.shard_fingerprint(shard) for shard in shards},
         }
@@ -89,13 +94,25 @@ def prepare(dataset: Dataset) -> Prepared:
     return Prepared(
         fingerprint=wanted,
         listed=listed,
-        written=sum(record.num_samples for record in records),
+        written=written,
         rejects=rejects,
         shards=sum(record.num_samples > 0 for record in records),
         size_bytes=sum(record.size_bytes for record in records),
         added=added,
         removed=removed,
     )
+
+
+def check_counts(dataset: str, *, listed: int, written: int, rejects: Counter[str]) -> None:
+    """Raises DiffprepError unless every sample of the bucket tables is written or rejected."""
+    rejected = sum(rejects.values())
+    if listed != written + rejected:
+        raise DiffprepError(
+            f"{dataset}: the counts do not add up: {listed} samples listed by bucket, but "
+            f"{written} written and {rejected} rejected {dict(sorted(rejects.items()))}; nothing "
+            f"was published. Run `diffprep run {dataset}`; if it says the same, this is a fault of "
+            f"diffprep"
+        )
 
 
 def output_stamps(layout: Layout) -> dict[str, list[int]]:
@@ -190,6 +207,7 @@ def _description(
         recipe=dataset.loaded.resolved,
         recipe_hash=dataset.loaded.recipe_hash,
         models={role: _model(identity) for role, identity in dataset.identities.items()},
+        latents_scale=dataset.encoders.latents_scale,
         source_revision=index.revision,
         listed=listed,
         rejects=rejects,

@@ -26,6 +26,7 @@ from diffprep_assets.shard.record import (
 from diffprep_assets.shard.tar_writer import TarRow, TarSample, TarSummary, TarWriter
 from diffprep_assets.shard_plan.members import Member, members_of_shard
 from diffprep_assets.shard_plan.plan import PlannedShard
+from diffprep_assets.stage_inputs import how_to_make
 from diffprep_resources.compute.base import Report
 from diffprep_resources.errors import StageInputError
 from diffprep_resources.storage.row_file import read_header
@@ -165,9 +166,7 @@ def prune_rows(layout: Layout, shard: str) -> None:
     layout.text(shard).unlink(missing_ok=True)
 
 
-def shard_task(
-    dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False
-) -> ShardTask:
+def shard_task(dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False) -> ShardTask:
     """What it takes to write this shard of the plan."""
     return ShardTask(
         key=shard.shard,
@@ -216,10 +215,8 @@ def _write_samples(
 def _not_encoded(layout: Layout, member: Member, stage: str) -> StageInputError:
     shard = member.planned.shard or ""
     state = "stale" if row_path(layout, stage, shard).exists() else "missing"
-    return StageInputError(
-        f"shard {shard}: {stage} is {state}; run `diffprep run {layout.dataset}`, or `dagster "
-        f"asset materialize --select {layout.dataset}/{stage} --partition {shard}`"
-    )
+    how = how_to_make(layout.dataset, stage, f" --partition {shard}")
+    return StageInputError(f"shard {shard}: {stage} is {state}; run {how}")
 
 
 def _tar_sample(member: Member, tensors: "dict[str, torch.Tensor]") -> TarSample:

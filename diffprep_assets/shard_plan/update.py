@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow.parquet as pq
 
 from diffprep_assets.bucket.table import read_metadata
-from diffprep_assets.bucket.worker import bucket_task
+from diffprep_assets.bucket.worker import bucket_task, bucket_version
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.freshness import fingerprint
 from diffprep_assets.recipe.stage_fields import bucket_fields
@@ -58,7 +58,8 @@ def update_plan(dataset: Dataset, index: SourceIndex) -> PlanUpdate:
             f"{dataset.name}: 0 samples to write: {listed} listed, all rejected ({reasons}); "
             f"{layout.rejects} names each"
         )
-    wanted = plan_fingerprint(dataset, {part: found for part, (found, _) in made_from.items()})
+    versions = {part: bucket_version(layout.bucket(part)) for part in parts}
+    wanted = plan_fingerprint(dataset, versions)
     head = read_head(layout.shard_plan)
     changed = head is None or head["fingerprint"] != wanted
     if changed:
@@ -103,5 +104,5 @@ def bucket_fingerprints(
 
 
 def plan_fingerprint(dataset: Dataset, bucket: dict[str, str | None]) -> str:
-    """The fingerprint of the plan over bucket tables with these fingerprints."""
+    """The fingerprint of the plan over bucket tables of these versions."""
     return fingerprint("shard_plan", settings=dataset.plan_fields, inputs=bucket)

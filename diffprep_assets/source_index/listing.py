@@ -11,10 +11,12 @@ def listed_index(dataset: Dataset) -> SourceIndex:
     old = read_index(dataset.layout.source_index)
     listing = dataset.source.listing()
     if not listing.files:
+        folder = dataset.loaded.source_folder
+        where = f" {folder[1]}" if folder else ""
         others = ", ".join(f"{count} {suffix}" for suffix, count in listing.other_files.items())
         raise SettingError(
-            f"{dataset.loaded.path}: the {dataset.recipe.source.type} source holds no picture"
-            + (f"; other files there: {others}" if others else "")
+            f"{dataset.loaded.path}: the {dataset.recipe.source.type} source{where} holds "
+            f"no picture" + (f"; other files there: {others}" if others else "")
         )
     parts = assigned_parts(
         old.parts if old else SourceParts(),

@@ -156,6 +156,11 @@ class EncoderFamily(ABC):
     @abstractmethod
     def latent_channels(self) -> int: ...
 
+    @property
+    @abstractmethod
+    def latents_scale(self) -> tuple[float, float]:
+        """The VAE's (scaling_factor, shift_factor): stored latents are scale * (z - shift)."""
+
     @abstractmethod
     def latents_layout(self, width: int, height: int) -> RowLayout:
         """What LatentsEncoder.row_layout gives, from the config alone."""

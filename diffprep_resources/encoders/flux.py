@@ -86,6 +86,10 @@ class FluxFamily(EncoderFamily):
     def latent_channels(self) -> int:
         return self.vae.latent_channels
 
+    @property
+    def latents_scale(self) -> tuple[float, float]:
+        return self.vae.scaling_factor, self.vae.shift_factor
+
     def latents_layout(self, width: int, height: int) -> RowLayout:
         return self.vae.latents_layout(width, height, settings=self.settings)
 
