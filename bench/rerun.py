@@ -74,10 +74,8 @@ def timed(bench: Bench) -> tuple[float, RunReport]:
 
 
 def show(what: str, seconds: float, report: RunReport, *, first: float) -> None:
-    encoded = {
-        stage: report.summaries[stage].samples.encoded
-        for stage in ("encode_latents", "encode_text")
-    }
+    pictures = report.summaries["encode_latents"].samples.encoded
+    captions = report.summaries["encode_text"].samples.encoded
     written = report.summaries["shard"].done
     print(
         f"  {what}: {seconds:.1f} s ({seconds / first:.3f} of the first run), "

@@ -34,10 +34,9 @@ def main() -> None:
         captions = photographs(bench.pictures, count=options.pictures, megapixels=(0.3, 2.0))
         floors = [encoder_floor(bench, captions) for _ in range(options.repeats)]
         floor = statistics.median(floors)
-        print(f"{options.pictures} pictures of 0.3 to 2 megapixels to 256 px, bf16, batch {BATCH}")
-        print(
-            f"encoders alone, one process: {floor:.1f} s, {options.pictures / floor:.1f} a second"
-        )
+        count = options.pictures
+        print(f"{count} pictures of 0.3 to 2 megapixels to 256 px, bf16, batch {BATCH}")
+        print(f"encoders alone, one process: {floor:.1f} s, {count / floor:.1f} a second")
         for workers in options.workers:
             walls, cpus = zip(
                 *(measured(bench, workers=workers) for _ in range(options.repeats)), strict=True

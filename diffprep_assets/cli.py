@@ -31,6 +31,7 @@ from diffprep_assets.new_project import new_project
 from diffprep_assets.primus_command import diffusion_encoded
 from diffprep_assets.project import Project, find_project
 from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
+from diffprep_assets.reject_list import show_rejects
 from diffprep_assets.run_and_show import run_and_show, show_dry_run
 from diffprep_assets.run_report import PART_STAGES, SHARD_STAGES
 from diffprep_assets.stage_inputs import how_to_make
@@ -150,6 +151,19 @@ def status(name: Name, project: ProjectDir = None, as_json: AsJson = False) -> N
         out.print(status_table(content))
 
 
+@app.command()
+@explained
+def rejects(
+    name: Name,
+    project: ProjectDir = None,
+    reason: Annotated[str | None, typer.Option(help="only those with this code")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the samples that were left out, and why. Runs nothing."""
+    found, loaded = _loaded(name, project)
+    show_rejects(Dataset(loaded, found.storage_root), reason=reason, as_json=as_json)
+
+
 @app.command("range")
 @explained
 def partition_range(
@@ -181,8 +195,7 @@ def validate(
 ) -> None:
     """Check that a trainer can read all of a dataset, ours or another tool's."""
     from diffprep_assets.validate.dataset import validate_dataset
-    from diffprep_assets.stage_inputs import how_to_make
-from diffprep_assets.validate.report import report_lines
+    from diffprep_assets.validate.report import report_lines
 
     report = validate_dataset(path, encoding=encoding, full=full)
     for line in report_lines(report):

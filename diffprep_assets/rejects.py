@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,11 +59,33 @@ def write_rejects(path: Path, rejects: Iterable[Reject]) -> Counter[str]:
     return counts
 
 
-def read_rejects(path: Path) -> list[Reject]:
-    """All rejects of the view; none when there is no view."""
+def read_rejects(path: Path) -> Iterator[Reject]:
+    """All rejects of the view, in its order; none when there is no view."""
     if not path.exists():
-        return []
-    return [Reject(**row) for row in pq.read_table(path).to_pylist()]
+        return
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(4096):
+            for row in batch.to_pylist():
+                yield Reject(**row)
+
+
+@dataclass(slots=True)
+class RejectSummary:
+    """Rejects by code: how many, and the first few of each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, list[Reject]] = field(default_factory=dict)
+
+
+def summary_of(rejects: Iterable[Reject], *, named: int = 3) -> RejectSummary:
+    """The counts by code, with the first `named` of each."""
+    summary = RejectSummary()
+    for reject in rejects:
+        summary.counts[reject.code] += 1
+        first = summary.first.setdefault(reject.code, [])
+        if len(first) < named:
+            first.append(reject)
+    return summary
 
 
 def _chunks(rejects: Iterable[Reject], size: int) -> Iterator[list[Reject]]:

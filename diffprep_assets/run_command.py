@@ -1,6 +1,5 @@
 """`diffprep run`: the three runs in this process, shown as they go, summed up at the end."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,11 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import run_lock
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
-from diffprep_assets.rejects import read_rejects
+from diffprep_assets.rejects import read_rejects, summary_of
 from diffprep_assets.run_report import RunReport
-from diffprep_assets.shard_plan.table import read_head
+from diffprep_assets.shard.record import read_record
+from diffprep_assets.shard.truncation import truncations
+from diffprep_assets.shard_plan.table import read_head, read_shards
 from diffprep_assets.source_index.table import read_index
 from diffprep_resources.compute.engines import Engines
 from diffprep_resources.errors import DatasetLockedError, DiffprepError
@@ -90,7 +91,10 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
     tables = [layout.bucket(part) for part in index.parts.parts] if index else []
     listed = sum(pq.read_metadata(path).num_rows for path in tables if path.exists())
     # Until this run planned, the view of rejects is an earlier run's.
-    rejects = read_rejects(layout.rejects) if "shard_plan" in progress.summaries else []
+    rejects = summary_of(
+        read_rejects(layout.rejects) if "shard_plan" in progress.summaries else ()
+    )
+    records = (read_record(layout.shard_record(row.shard)) for row in read_shards(layout.shards))
     prepared = progress.summaries.get("energon_prepare")
     head = read_head(layout.shard_plan)
     return RunReport(
@@ -101,7 +105,9 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
         summaries=progress.summaries,
         listed=listed,
         written=prepared.samples.samples_out if prepared else 0,
-        rejects=Counter(reject.code for reject in rejects),
+        rejects=rejects.counts,
+        first_rejects=rejects.first,
+        truncated=truncations(record for record in records if record is not None),
         output_dir=str(layout.output_dir),
     )
 

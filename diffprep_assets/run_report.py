@@ -1,12 +1,15 @@
 """What a run came to: one JSON object, or a table for people."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from diffprep_assets.freshness import STAGES
+from diffprep_assets.rejects import Reject
+from diffprep_assets.shard.truncation import Truncation, truncations_json
 from diffprep_resources.progress.base import StageSummary
 
 PART_STAGES = ("download", "bucket")
@@ -15,7 +18,10 @@ SHARD_STAGES = ("encode_latents", "encode_text", "shard")
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One `diffprep run`. `error` is (stage, message); None: the dataset is whole and valid."""
+    """One `diffprep run`. `error` is (stage, message); None: the dataset is whole and valid.
+
+    `rejects` counts by code, `first_rejects` names the first few of each.
+    """
 
     dataset: str
     recipe_hash: str | None
@@ -25,6 +31,8 @@ class RunReport:
     listed: int = 0
     written: int = 0
     rejects: Mapping[str, int] = field(default_factory=dict)
+    first_rejects: Mapping[str, Sequence[Reject]] = field(default_factory=dict)
+    truncated: Sequence[Truncation] = ()
     output_dir: str | None = None
 
     @property
@@ -48,16 +56,18 @@ class RunReport:
             "listed": self.listed,
             "written": self.written,
             "rejects": dict(sorted(self.rejects.items())),
+            "first_rejects": {
+                code: [asdict(reject) for reject in rejects]
+                for code, rejects in sorted(self.first_rejects.items())
+            },
+            "truncated": truncations_json(self.truncated),
             "output_dir": self.output_dir,
         }
 
     def lines(self) -> list[Table | str]:
         """What a person is told at the end."""
-        rejected = sum(self.rejects.values())
-        lines: list[Table | str] = [self.as_table()]
-        if self.rejects:
-            reasons = ", ".join(f"{code} {count:,}" for code, count in sorted(self.rejects.items()))
-            lines.append(f"{rejected:,} of {self.listed:,} samples rejected: {reasons}")
+        lines: list[Table | str] = [self.as_table(), *self._reject_lines()]
+        lines += [escape(f"{item.sentence}.") for item in self.truncated if item.truncated]
         if self.ok and all(
             summary.unit is None or (not summary.done and not summary.failed)
             for summary in self.summaries.values()
@@ -66,6 +76,21 @@ class RunReport:
         if self.ok:
             lines.append(f"{self.written:,} samples, valid, in {self.output_dir}")
         return lines
+
+    def _reject_lines(self) -> Iterator[str]:
+        """The counts by reason, most frequent first, with the first few of each."""
+        if not self.rejects:
+            return
+        rejected = sum(self.rejects.values())
+        yield f"{rejected:,} of {self.listed:,} samples rejected:"
+        for code, count in sorted(self.rejects.items(), key=lambda item: (-item[1], item[0])):
+            yield f"  {code} {count:,}"
+            named = self.first_rejects.get(code, ())
+            for reject in named:
+                yield f"    {escape(reject.source_key)}: {escape(in_one_line(reject.message))}"
+            if named and count > len(named):
+                yield f"    and {count - len(named):,} more"
+        yield f"`diffprep rejects {self.dataset}` lists them all."
 
     def as_table(self) -> Table:
         """A line per stage that ran."""
@@ -86,6 +111,11 @@ class RunReport:
                 *(f"{rejected:,}", f"{summary.seconds:.1f}"),
             )
         return table
+
+
+def in_one_line(text: str) -> str:
+    """The text without line breaks and control characters, since it may come from a source."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _stage_json(summary: StageSummary) -> dict[str, Any]:

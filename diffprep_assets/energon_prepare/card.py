@@ -5,6 +5,8 @@ from typing import Any
 
 import yaml
 
+from diffprep_assets.shard.truncation import truncations_of_json
+
 MARKER = "<!-- diffprep writes this file anew; remove this line to keep your own text -->"
 HUB_SIZES = (
     (1_000, "n<1K"),
@@ -52,6 +54,8 @@ def card(content: Mapping[str, Any]) -> bytes:
         _bucket_table(counts["buckets"]),
         "## Left out",
         _rejects(counts),
+        "## Captions cut short",
+        _truncated(counts),
         "## Made with",
         _models(content["models"]),
         f"Recipe hash `{content['recipe_hash']}`, source revision "
@@ -105,6 +109,15 @@ def _rejects(counts: Mapping[str, Any]) -> str:
     text = f"{counts['rejected']:,} of the source's {counts['listed']:,} samples, by reason:"
     rows = sorted(counts["rejects"].items(), key=lambda item: (-item[1], item[0]))
     return text + "\n\n" + _table(("reason", "samples"), [(code, f"{n:,}") for code, n in rows])
+
+
+def _truncated(counts: Mapping[str, Any]) -> str:
+    """A line per text encoder that cuts captions."""
+    cut = [item for item in truncations_of_json(counts["truncated"]) if item.truncated]
+    if not cut:
+        return "None: every caption fits the text encoders."
+    lines = [f"- {item.sentence}." for item in cut]
+    return "\n".join([*lines, "", "`caption.txt` holds every caption whole."])
 
 
 def _models(models: Mapping[str, Mapping[str, Any]]) -> str:

@@ -21,6 +21,7 @@ from diffprep_assets.energon_prepare.names import (
     is_tar_name,
     tar_name,
 )
+from diffprep_assets.shard.truncation import truncations, truncations_json
 
 FORMAT = "diffprep dataset"
 FORMAT_VERSION = 1
@@ -119,7 +120,8 @@ def _names_are_sound(content: Mapping[str, Any]) -> bool:
 
 
 def counts(description: DatasetDescription, shards: Sequence[PublishedShard]) -> dict[str, Any]:
-    """Samples listed, written and rejected; written ones by split and by bucket."""
+    """Samples listed, written and rejected; written ones by split and by bucket; captions cut short
+    by text encoder."""
     by_split = Counter(dict.fromkeys(SPLITS, 0))
     buckets: dict[tuple[int, int, int], dict[str, int]] = {}
     for shard in shards:
@@ -140,6 +142,7 @@ def counts(description: DatasetDescription, shards: Sequence[PublishedShard]) ->
         "rejects": dict(sorted(description.rejects.items())),
         "shards": len(shards),
         "size_bytes": sum(shard.record.size_bytes for shard in shards),
+        "truncated": truncations_json(truncations(shard.record for shard in shards)),
         "splits": {split: by_split[split] for split in SPLITS},
         "buckets": [
             {"tier": tier, "width": width, "height": height, **bucket}

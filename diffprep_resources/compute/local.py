@@ -10,6 +10,7 @@ import errno
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 from collections import deque
@@ -64,6 +65,7 @@ class _Pool:
         self._report = report
         self._deaths: dict[str, int] = {}
         self._workers: list[_Running] = []
+        self._leaving: list[_Running] = []
 
     def start(self, device: str) -> None:
         context = multiprocessing.get_context("spawn")
@@ -84,20 +86,23 @@ class _Pool:
                     yield from self._heard(worker)
 
     def stop(self) -> None:
+        """No process is left: those at work are ended, those without a task may finish."""
         for worker in self._workers:
             worker.process.terminate()
-        for worker in self._workers:
+        for worker in (*self._workers, *self._leaving):
             worker.process.join(STOP_S)
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
             worker.connection.close()
         self._workers.clear()
+        self._leaving.clear()
 
     def _heard(self, worker: _Running) -> Iterator[Outcome]:
         try:
             kind, content = worker.connection.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):
+            # OSError: it died with half a message sent.
             yield from self._died(worker)
             return
         if kind == "report":
@@ -116,9 +121,8 @@ class _Pool:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             worker.connection.send(worker.task)
         if worker.task is None:
-            worker.process.join(STOP_S)
-            worker.connection.close()
             self._workers.remove(worker)
+            self._leaving.append(worker)
 
     def _died(self, worker: _Running) -> Iterator[Outcome]:
         """A dead worker is replaced; its task is tried once more, then given up."""
@@ -180,9 +184,12 @@ def _sendable(error: Exception) -> Exception:
     if isinstance(error, OSError) and error.errno in errno.errorcode:
         return OSError(error.errno, error.strerror, error.filename)
     try:
-        return type(error)(*error.args)
-    except TypeError:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        copy = pickle.loads(pickle.dumps(type(error)(*error.args)))
+    except Exception:
+        copy = None
+    if type(copy) is type(error) and str(copy) == str(error):
+        return copy
+    return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def _die_with(parent: int) -> None:

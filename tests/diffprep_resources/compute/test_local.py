@@ -1,0 +1,349 @@
+"""The engine of several processes: results as they come, deaths attributed, nothing left behind."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from diffprep_resources.compute.base import Outcome, Report, Worker
+from diffprep_resources.compute.inline import InlineEngine
+from diffprep_resources.compute.local import LocalEngine
+from diffprep_resources.errors import ModelError, SampleReject, SettingError, SourceChangedError
+
+ROOT = Path(__file__).parents[3]
+GONE_WITHIN_S = 10.0
+
+
+@pytest.fixture(autouse=True)
+def workers_find_this_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spawned process looks for this module on its parent's path."""
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left() -> Iterator[None]:
+    """Each test's workers are gone and reaped when it ends."""
+    yield
+    assert children_of(os.getpid()) == []
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`do` says what happens to the worker; `times` how often, counted in `folder`."""
+
+    key: str
+    do: str = "work"
+    num_samples: int = 1
+    times: int = 1_000_000
+    payload: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    folder: Path
+    setup: str = "work"
+
+    def build(self) -> "ScriptedWorker":
+        return ScriptedWorker(self)
+
+
+class ScriptedWorker(Worker):
+    """Does as its tasks say, and writes down in `folder` what it began."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.device = ""
+
+    def setup(self, device: str) -> None:
+        self.device = device
+        begun(self.spec.folder, "setup")
+        act(self.spec.setup)
+
+    def process(self, task: Step, report: Report) -> dict[str, object]:
+        if begun(self.spec.folder, task.key) <= task.times:
+            act(task.do)
+        report(task.num_samples)
+        return {"pid": os.getpid(), "device": self.device, "payload": b"x" * task.payload}
+
+    def close(self) -> None:
+        begun(self.spec.folder, "close")
+        if self.spec.setup == "hang in close":
+            time.sleep(60)
+
+
+def begun(folder: Path, name: str) -> int:
+    """How often `name` was begun by now, this time included."""
+    with (folder / name).open("a") as file:
+        file.write("x")
+        return file.tell()
+
+
+def act(what: str) -> None:
+    errors = {
+        "no space": OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full/file"),
+        "read-only": OSError(errno.EROFS, os.strerror(errno.EROFS), "/fixed/file"),
+        "bad disk": OSError(errno.EIO, os.strerror(errno.EIO), "/bad/file"),
+        "changed": SourceChangedError("source changed since bucket: a.jpg"),
+        "no model": ModelError("no VAE at /models/x"),
+        "setting": SettingError("device must be cpu, got tpu"),
+        "reject": SampleReject("non_finite", "encoding is not finite"),
+        "unsendable": Unsendable("one", "two"),
+    }
+    if what in errors:
+        raise errors[what]
+    if what == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif what == "die while sending":
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    elif what == "exit":
+        os._exit(7)
+    elif what == "leave":
+        sys.exit(3)
+    elif what == "sleep":
+        time.sleep(60)
+    elif what.startswith("wait "):
+        time.sleep(float(what.removeprefix("wait ")))
+
+
+class Unsendable(Exception):
+    """Cannot be made again from its `args`, as some libraries' errors cannot."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes started by `pid`, zombies included; multiprocessing's own tracker is none."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+            words = stat.with_name("cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == pid and b"resource_tracker" not in words:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def run(
+    folder: Path, steps: list[Step], *, workers: int = 2, setup: str = "work"
+) -> dict[str, Outcome]:
+    """Outcomes by key; exactly one for each task."""
+    outcomes: dict[str, Outcome] = {}
+    for outcome in LocalEngine(["cpu"] * workers).run(
+        Spec(folder, setup), steps, report=lambda _: None
+    ):
+        assert outcome.key not in outcomes
+        outcomes[outcome.key] = outcome
+    assert outcomes.keys() == {step.key for step in steps}
+    return outcomes
+
+
+def test_tasks_go_to_whoever_is_free_and_results_come_as_they_end(tmp_path: Path):
+    steps = [Step("slow", "wait 1.5"), *(Step(f"quick-{n}") for n in range(5))]
+    reported: list[int] = []
+    engine = LocalEngine(["cpu", "cpu"])
+    outcomes = list(engine.run(Spec(tmp_path), steps, report=reported.append))
+    assert [outcome.key for outcome in outcomes][-1] == "slow"
+    assert sum(reported) == 6
+    pids = {outcome.key: outcome.result["pid"] for outcome in outcomes}
+    assert len(set(pids.values())) == 2
+    assert os.getpid() not in pids.values()
+    assert {pid for key, pid in pids.items() if key != "slow"}.isdisjoint({pids["slow"]})
+    assert outcomes[-1].seconds >= 1.5
+    assert (tmp_path / "close").read_text() == "xx"
+
+
+def test_each_device_has_its_worker_and_no_more_are_started_than_there_are_tasks(tmp_path: Path):
+    steps = [Step("a", "wait 0.3"), Step("b", "wait 0.3")]
+    engine = LocalEngine(["cpu", "meta", "cpu"])
+    outcomes = list(engine.run(Spec(tmp_path), steps, report=lambda _: None))
+    assert {outcome.result["device"] for outcome in outcomes} == {"cpu", "meta"}
+    assert (tmp_path / "setup").read_text() == "xx"
+    assert list(engine.run(Spec(tmp_path), [], report=lambda _: None)) == []
+
+
+def test_a_large_result_comes_whole(tmp_path: Path):
+    outcomes = run(tmp_path, [Step("a", payload=3_000_000), Step("b", payload=5)])
+    assert [len(outcomes[key].result["payload"]) for key in "ab"] == [3_000_000, 5]
+
+
+@pytest.mark.parametrize("how", ["die", "exit", "leave"])
+def test_a_task_whose_worker_dies_once_is_done_by_another(tmp_path: Path, how: str):
+    outcomes = run(tmp_path, [Step("a", how, times=1), Step("b"), Step("c")], workers=1)
+    assert [outcome.error for outcome in outcomes.values()] == [None] * 3
+    assert (tmp_path / "a").read_text() == "xx"
+    assert (tmp_path / "setup").read_text() == "xx"
+
+
+def test_a_worker_that_dies_with_half_a_result_sent_is_replaced(tmp_path: Path):
+    steps = [Step("a"), Step("b", "die while sending", times=1, payload=3_000_000)]
+    outcomes = LocalEngine(["cpu"] * 2).run(Spec(tmp_path), steps, report=lambda _: None)
+    first = next(outcomes)
+    wait_until(lambda: (tmp_path / "b").exists())
+    time.sleep(1)
+    second = next(outcomes)
+    assert (first.key, second.key, second.error) == ("a", "b", None)
+    assert (tmp_path / "b").read_text() == "xx"
+    assert list(outcomes) == []
+
+
+@pytest.mark.parametrize(("how", "words"), [("die", "killed by SIGKILL"), ("exit", "exit code 7")])
+def test_a_task_whose_worker_dies_twice_fails_with_the_reason_and_the_others_are_done(
+    tmp_path: Path, how: str, words: str
+):
+    outcomes = run(tmp_path, [Step("a"), Step("b", how), Step("c"), Step("d")])
+    assert outcomes["b"].error is not None
+    assert words in outcomes["b"].error
+    assert "2 times" in outcomes["b"].error
+    assert [outcomes[key].error for key in "acd"] == [None] * 3
+    assert (tmp_path / "b").read_text() == "xx"
+
+
+def test_every_task_deadly_ends_too(tmp_path: Path):
+    outcomes = run(tmp_path, [Step(key, "die") for key in "abc"])
+    assert all(outcome.error for outcome in outcomes.values())
+
+
+@pytest.mark.parametrize(
+    ("setup", "error", "words"),
+    [
+        ("die", ChildProcessError, "died while it started: killed by SIGKILL"),
+        ("no model", ModelError, "no VAE at /models/x"),
+        ("setting", SettingError, "device must be cpu, got tpu"),
+        ("no space", OSError, "No space left"),
+        ("unsendable", RuntimeError, "Unsendable: one and two"),
+    ],
+)
+def test_a_worker_that_cannot_start_stops_the_stage(
+    tmp_path: Path, setup: str, error: type[Exception], words: str
+):
+    with pytest.raises(error, match=words):
+        run(tmp_path, [Step("a"), Step("b")], setup=setup)
+
+
+@pytest.mark.parametrize(
+    ("what", "number"), [("no space", errno.ENOSPC), ("read-only", errno.EROFS)]
+)
+@pytest.mark.parametrize("engine", [InlineEngine(device="cpu"), LocalEngine(["cpu"] * 2)])
+def test_a_world_that_is_broken_for_all_stops_the_stage_with_its_number(
+    tmp_path: Path, what: str, number: int, engine: InlineEngine | LocalEngine
+):
+    steps = [Step("a", what), *(Step(f"later-{n}", "wait 0.2") for n in range(20))]
+    outcomes = []
+    with pytest.raises(OSError, match="/f") as caught:
+        outcomes.extend(engine.run(Spec(tmp_path), steps, report=lambda _: None))
+    assert caught.value.errno == number
+    assert caught.value.filename in {"/full/file", "/fixed/file"}
+    assert len(outcomes) < 20
+
+
+@pytest.mark.parametrize("engine", [InlineEngine(device="cpu"), LocalEngine(["cpu"] * 2)])
+def test_what_one_task_cannot_get_over_fails_that_task_with_its_words(
+    tmp_path: Path, engine: InlineEngine | LocalEngine
+):
+    wanted = {
+        "changed": "source changed since bucket: a.jpg",
+        "no model": "no VAE at /models/x",
+        "bad disk": f"[Errno {errno.EIO}] Input/output error: '/bad/file'",
+        "reject": "non_finite: encoding is not finite",
+        "unsendable": "one and two",
+        "work": None,
+    }
+    steps = [Step(what, what) for what in wanted]
+    found = {
+        outcome.key: outcome.error
+        for outcome in engine.run(Spec(tmp_path), steps, report=lambda _: None)
+    }
+    assert found == wanted
+
+
+def test_a_consumer_that_stops_early_leaves_no_worker(tmp_path: Path):
+    steps = [Step("a"), *(Step(f"sleeper-{n}", "sleep") for n in range(3))]
+    begin = time.monotonic()
+    outcomes = LocalEngine(["cpu"] * 2).run(Spec(tmp_path), steps, report=lambda _: None)
+    assert next(outcomes).key == "a"
+    outcomes.close()  # pyright: ignore[reportAttributeAccessIssue] (a generator)
+    assert children_of(os.getpid()) == []
+    assert time.monotonic() - begin < 30
+
+
+def test_an_error_in_the_consumer_leaves_no_worker(tmp_path: Path):
+    def refuse(_: int) -> None:
+        raise ValueError("shown badly")
+
+    steps = [Step("a"), Step("b", "sleep")]
+    with pytest.raises(ValueError, match="shown badly"):
+        list(LocalEngine(["cpu"] * 2).run(Spec(tmp_path), steps, report=refuse))
+
+
+def test_a_worker_that_does_not_end_is_ended_and_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("diffprep_resources.compute.local.STOP_S", 1.0)
+    steps = [Step("a"), Step("b", "wait 0.3")]
+    begin = time.monotonic()
+    outcomes = LocalEngine(["cpu"] * 2).run(
+        Spec(tmp_path, "hang in close"), steps, report=lambda _: None
+    )
+    assert {next(outcomes).key, next(outcomes).key} == {"a", "b"}
+    heard = time.monotonic()
+    assert list(outcomes) == []
+    assert time.monotonic() - heard > 0.5
+    assert heard - begin < 10
+
+
+PARENT = """
+import json, os, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.diffprep_resources.compute.test_local import LocalEngine, Spec, Step, children_of
+
+if __name__ == "__main__":
+    steps = [Step("a"), Step("b"), Step("c", "sleep"), Step("d", "sleep")]
+    for outcome in LocalEngine(["cpu", "cpu"]).run(
+        Spec(Path({folder!r})), steps, report=lambda _: None
+    ):
+        print(json.dumps(children_of(os.getpid())), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_die_with_their_parent(tmp_path: Path, how: signal.Signals):
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT.format(root=str(ROOT), folder=str(tmp_path)))
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        workers = json.loads(parent.stdout.readline())
+        assert len(workers) == 2
+        wait_until(lambda: (tmp_path / "c").exists() and (tmp_path / "d").exists())
+        parent.send_signal(how)
+        parent.wait()
+    wait_until(lambda: not any(is_alive(pid) for pid in workers))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def wait_until(true) -> None:
+    deadline = time.monotonic() + GONE_WITHIN_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
