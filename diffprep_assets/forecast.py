@@ -38,6 +38,7 @@ from diffprep_assets.source_index.listing import listed_index
 from diffprep_assets.source_index.table import SourceIndex, read_index
 from diffprep_assets.stage_state import StageForecast, state_of
 from diffprep_assets.validate.update import last_validation
+from diffprep_resources.errors import ModelError
 from diffprep_resources.sources.base import FileStamp
 
 # As many files as a person waits for; beyond, what follows from them is left open.
@@ -65,9 +66,26 @@ def forecast(dataset: Dataset) -> Forecast:
     plan = _Plan(dataset, parts)
     stages["shard_plan"] = plan.stage
     result.unread_files = 0 if plan.is_known else parts.unread_files
+    try:
+        _ = dataset.identities
+    except ModelError as error:
+        return _without_encoders(result, plan.shards, str(error))
     stages |= forecast_shards(dataset, plan.shards, rows=plan.rows, new=plan.new_shard_reasons)
     stages["energon_prepare"] = _prepared(dataset, plan.shards)
     stages["validate"] = _validated(dataset, plan.shards)
+    return result
+
+
+def _without_encoders(result: Forecast, shards: Iterable[PlannedShard], message: str) -> Forecast:
+    """The stages that hang on encoders which cannot be found: nothing there can be called fresh."""
+    reason = f"the encoders cannot be found: {message}"
+    for stage in ("encode_latents", "encode_text", "shard"):
+        result.stages[stage] = StageForecast()
+        for shard in shards:
+            result.stages[stage].add(shard.shard, "missing", [reason])
+    for stage in ("energon_prepare", "validate"):
+        result.stages[stage] = StageForecast()
+        result.stages[stage].add(stage, "missing", [reason])
     return result
 
 

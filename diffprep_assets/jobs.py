@@ -9,7 +9,7 @@ import dagster as dg
 from diffprep_assets.dataset_graph import DatasetGraph
 from diffprep_assets.dataset_locks import forget_run, run_lock, runs_that_died
 from diffprep_assets.layout import Layout
-from diffprep_assets.partitions import PARTS, parts_of, shards_of, stage_key
+from diffprep_assets.partitions import PARTS, RECIPE_HASH, parts_of, shards_of, stage_key
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_resources import errors
@@ -19,7 +19,6 @@ from diffprep_resources.gpu_pool.file_lease import num_devices
 POOL = "gpu"
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
-RECIPE_HASH = "diffprep/recipe_hash"
 PARENT = "diffprep/parent"
 # Marks runs that are made under the dataset's run lock.
 DATASET = "diffprep/dataset"

@@ -15,6 +15,8 @@ Decorator = Callable[[Callable[..., Any]], dg.AssetsDefinition]
 # Pinned by pyproject.toml and tested; said once for each asset, it would hide what matters.
 warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", category=dg.BetaWarning)
 
+RECIPE_HASH = "diffprep/recipe_hash"
+
 PARTS = ("download", "bucket")
 SHARDS = ("encode_latents", "encode_text", "shard")
 
@@ -88,6 +90,11 @@ def _asset(dataset: str, stage: str, reads: Sequence[str], kind: str, **options:
         backfill_policy=dg.BackfillPolicy.single_run(),
         **options,
     )
+
+
+def mark_run(context: dg.AssetExecutionContext, recipe_hash: str) -> None:
+    """Tag the run with the recipe that it works by, however it was launched."""
+    context.instance.add_run_tags(context.run_id, {RECIPE_HASH: recipe_hash})
 
 
 def sync_partitions(

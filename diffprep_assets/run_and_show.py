@@ -42,7 +42,7 @@ def run_and_show(
         print(json.dumps(report.as_json()))
     else:
         for line in report.lines():
-            out.print(line)
+            out.print(line, soft_wrap=isinstance(line, str), highlight=False)
     if report.error is not None:
         stage, message = report.error
         err.print(f"[bold red]{stage} failed:[/] {escape(message)}", soft_wrap=True)

@@ -91,9 +91,7 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
     tables = [layout.bucket(part) for part in index.parts.parts] if index else []
     listed = sum(pq.read_metadata(path).num_rows for path in tables if path.exists())
     # Until this run planned, the view of rejects is an earlier run's.
-    rejects = summary_of(
-        read_rejects(layout.rejects) if "shard_plan" in progress.summaries else ()
-    )
+    rejects = summary_of(read_rejects(layout.rejects) if "shard_plan" in progress.summaries else ())
     records = (read_record(layout.shard_record(row.shard)) for row in read_shards(layout.shards))
     prepared = progress.summaries.get("energon_prepare")
     head = read_head(layout.shard_plan)

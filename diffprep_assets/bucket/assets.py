@@ -11,7 +11,7 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
-from diffprep_assets.partitions import RetryConfig, partitioned_stage, stage_key
+from diffprep_assets.partitions import RetryConfig, mark_run, partitioned_stage, stage_key
 from diffprep_assets.recipe.stage_fields import bucket_fields
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.source_index.table import read_head
@@ -36,6 +36,7 @@ def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinitio
         """One row per sample of a part: size, digest, caption and bucket, or why it is left out."""
         layout, log = dataset.layout, context.log.info
         settings = bucket_fields(dataset.recipe)
+        mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "bucket", context.run_id, wait_minutes, log)
         with locks.together():
             head = read_head(layout.source_index)

@@ -10,7 +10,7 @@ from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.download.worker import DownloadSpec, download_task, finished_download
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
-from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.partitions import mark_run, partitioned_stage, stage_key
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.source_index.table import read_index
 from diffprep_assets.stage_inputs import missing_whole_stage
@@ -32,6 +32,7 @@ def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
     ) -> Iterator[Any]:
         """Size and times of each source file of a part; for a remote source its bytes too."""
         layout, log = dataset.layout, context.log.info
+        mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "download", context.run_id, wait_minutes, log)
         with locks.together():
             index = read_index(layout.source_index)

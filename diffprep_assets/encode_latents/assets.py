@@ -13,7 +13,7 @@ from diffprep_assets.encoded_shard import finished_rows
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partition_worker import PartitionTask
-from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.partitions import mark_run, partitioned_stage, stage_key
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.stage_inputs import planned
 from diffprep_resources.compute.engines import Engines
@@ -63,6 +63,7 @@ def encode_latents_asset(
         """The VAE latents of a shard's pictures, one row per sample."""
         layout, log, execution = dataset.layout, context.log.info, dataset.loaded.execution
         image = dataset.recipe.image
+        mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "encode_latents", context.run_id, wait_minutes, log)
         with locks.together():
             run = PartitionRun(

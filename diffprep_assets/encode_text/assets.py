@@ -13,7 +13,7 @@ from diffprep_assets.encoded_shard import finished_rows
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partition_worker import PartitionTask
-from diffprep_assets.partitions import partitioned_stage, stage_key
+from diffprep_assets.partitions import mark_run, partitioned_stage, stage_key
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.stage_inputs import planned
 from diffprep_resources.compute.engines import Engines
@@ -44,6 +44,7 @@ def encode_text_asset(
     ) -> Iterator[Any]:
         """The T5 and CLIP embeddings of a shard's captions, one row per sample."""
         layout, log, execution = dataset.layout, context.log.info, dataset.loaded.execution
+        mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "encode_text", context.run_id, wait_minutes, log)
         with locks.together():
             empty = dataset.empty_text_fingerprint

@@ -5,7 +5,7 @@ import dagster as dg
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.energon_prepare.update import prepare
-from diffprep_assets.partitions import whole_stage
+from diffprep_assets.partitions import mark_run, whole_stage
 from diffprep_resources.progress.base import Progress, SampleCounts
 
 
@@ -18,6 +18,7 @@ def energon_prepare_asset(dataset: Dataset, *, wait_minutes: float) -> dg.Assets
     ) -> dg.MaterializeResult:
         """The published dataset: what a trainer reads."""
         layout, log = dataset.layout, context.log.info
+        mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "energon_prepare", context.run_id, wait_minutes, log)
         with (
             locks.alone(),

@@ -90,7 +90,7 @@ def prepare(dataset: Dataset) -> Prepared:
             "shards": {shard.shard: dataset.shard_fingerprint(shard) for shard in shards},
         }
         write_bytes(layout.prepared, json.dumps(content, sort_keys=True).encode())
-    remove_orphans(dataset, {shard.shard for shard in shards})
+    remove_orphans(dataset, records)
     return Prepared(
         fingerprint=wanted,
         listed=listed,
@@ -144,11 +144,13 @@ def last_prepared(layout: Layout) -> dict[str, Any] | None:
         return None
 
 
-def remove_orphans(dataset: Dataset, shards: set[str]) -> None:
+def remove_orphans(dataset: Dataset, records: list[ShardRecord]) -> None:
     """Files that nothing needs once the plan is published: those of shards that it no longer
     holds, and with `intermediates: prune` the rows that are in tars."""
     layout = dataset.layout
-    encoded = set() if dataset.recipe.output.intermediates == "prune" else shards
+    prune = dataset.recipe.output.intermediates == "prune"
+    shards = {record.shard for record in records}
+    encoded = {record.shard for record in records if record.rejects or not prune}
     folders = {
         layout.latents("x").parent: {layout.latents(shard).name for shard in encoded},
         layout.text("x").parent: {
@@ -195,7 +197,8 @@ def _all_rejects(
     yield from bucket_rejects(tables)
     for shard, record in zip(shards, records, strict=True):
         for reject in record.rejects:
-            yield Reject(**asdict(reject), shard=shard.shard)
+            row = {key: value for key, value in asdict(reject).items() if key != "fingerprint"}
+            yield Reject(**row, shard=shard.shard)
 
 
 def _description(

@@ -9,7 +9,7 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
-from diffprep_assets.partitions import RetryConfig, partitioned_stage, stage_key
+from diffprep_assets.partitions import RetryConfig, mark_run, partitioned_stage, stage_key
 from diffprep_assets.shard.worker import ShardSpec, finished_tar, shard_task
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.stage_inputs import planned
@@ -33,6 +33,7 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
     ) -> Iterator[Any]:
         """The finished tar of a shard, with its index rows beside it."""
         layout, log = dataset.layout, context.log.info
+        mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "shard", context.run_id, wait_minutes, log)
         with locks.together():
             run = PartitionRun(

@@ -49,7 +49,7 @@ class ShardTask(PartitionTask):
 @dataclass(frozen=True, slots=True)
 class ShardSpec:
     """All that a process needs to write tars. With `prune`, a shard's row files go once its tar
-    is whole: what is still wanted of them is read from the tar."""
+    is whole: what is still wanted of them is read from the tar. Those of a shard with rejects stay."""
 
     layout: Layout
     latents_settings: dict[str, Any]
@@ -94,7 +94,8 @@ class ShardWorker(PartitionWorker):
             rows, rejects = _write_samples(tar, members, (latents, text), layout, report)
             record = self._record(task, tar.close(), len(rows), rejects)
             commit.describe(record, rows)
-        if self.spec.prune:
+        # What is left out at one stage has its row of the other stage in the row file alone.
+        if self.spec.prune and not record.rejects:
             prune_rows(layout, task.key)
         return _result(record, task, encoded=len(rows))
 

@@ -8,7 +8,7 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
-from diffprep_assets.partitions import shards_of, stage_key, sync_partitions, whole_stage
+from diffprep_assets.partitions import mark_run, shards_of, stage_key, sync_partitions, whole_stage
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_assets.shard_events import changed_observations
 from diffprep_assets.shard_plan.plan import PlannedShard
@@ -39,6 +39,7 @@ def shard_plan_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefin
     ) -> Iterator[Any]:
         """Which sample sits in which shard; append-only."""
         layout, log = dataset.layout, context.log.info
+        mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "shard_plan", context.run_id, wait_minutes, log)
         with (
             locks.alone(),

@@ -4,7 +4,7 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
-from diffprep_assets.partitions import parts_of, sync_partitions, whole_stage
+from diffprep_assets.partitions import mark_run, parts_of, sync_partitions, whole_stage
 from diffprep_assets.source_index.listing import listed_index
 from diffprep_assets.source_index.table import write_index
 from diffprep_resources.progress.base import Progress, SampleCounts
@@ -19,6 +19,7 @@ def source_index_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDef
     ) -> dg.MaterializeResult:
         """One row per source file, with the part that it belongs to for life."""
         log = context.log.info
+        mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "source_index", context.run_id, wait_minutes, log)
         with (
             locks.alone(),

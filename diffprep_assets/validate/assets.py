@@ -7,7 +7,7 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
-from diffprep_assets.partitions import stage_key, whole_stage
+from diffprep_assets.partitions import mark_run, stage_key, whole_stage
 from diffprep_assets.validate.report import Check
 from diffprep_assets.validate.update import validate_published
 from diffprep_resources.progress.base import Progress, SampleCounts
@@ -38,6 +38,7 @@ def validate_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
     ) -> Iterator[Any]:
         """What the last passed validation covered."""
         log = context.log.info
+        mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "validate", context.run_id, wait_minutes, log)
         with (
             locks.together(),

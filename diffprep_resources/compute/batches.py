@@ -117,7 +117,7 @@ class _Batches(Generic[Item, Loaded]):
                 if is_out_of_memory(error):
                     raise
                 words = f"{type(error).__name__}: {error}"
-                self._reject(item, SampleReject("encoder_failed", words))
+                self._reject(item, SampleReject("encoder_failed", words, transient=True))
                 self.report(1)
                 continue
             self._keep(alone, batch, rows)

@@ -180,16 +180,15 @@ def _next_task(connection: Connection) -> Task | None:
 
 
 def _sendable(error: Exception) -> Exception:
-    """The error itself where it survives pickling with its number; else its words."""
+    """The error as it arrives where it survives pickling, else its words."""
     if isinstance(error, OSError) and error.errno in errno.errorcode:
         return OSError(error.errno, error.strerror, error.filename)
+    words = RuntimeError(f"{type(error).__name__}: {error}")
     try:
-        copy = pickle.loads(pickle.dumps(type(error)(*error.args)))
+        copy = pickle.loads(pickle.dumps(error))
     except Exception:
-        copy = None
-    if type(copy) is type(error) and str(copy) == str(error):
-        return copy
-    return RuntimeError(f"{type(error).__name__}: {error}")
+        return words
+    return copy if str(copy) == str(error) else words
 
 
 def _die_with(parent: int) -> None:

@@ -221,7 +221,8 @@ class HuggingFaceSource(Source):
         for candidate in (path, beside):
             if file_status(inside(self._root, candidate)) is not None:
                 return read_file(self._root, candidate)
-        raise SampleReject("source_missing", f"{path} is not in the dataset's folder")
+        message = f"{path} is not in the dataset's folder"
+        raise SampleReject("source_missing", message, transient=True)
 
     def read_image(self, location: Location) -> bytes:
         """The picture of one row."""

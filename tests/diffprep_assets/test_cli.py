@@ -30,11 +30,7 @@ REPORT_KEYS = {
 
 
 @pytest.fixture
-def diffprep(
-    project: "ProjectFolder",
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Command:
+def diffprep(project: "ProjectFolder", monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs the command in this process, in the project's folder unless another is given."""
     monkeypatch.setenv("COLUMNS", "400")
 
@@ -146,7 +142,7 @@ def test_a_source_without_pictures_is_a_clean_failure(project: "ProjectFolder", 
     report = one_object(result)
     check_shape(report)
     assert report["error"]["stage"] == "source_index"
-    assert "source holds no pictures" in report["error"]["message"]
+    assert str(project.pictures) in report["error"]["message"]
     assert "Traceback" not in result.output
 
 
@@ -281,7 +277,8 @@ def test_range_before_anything_was_made_says_what_to_run(
     project.write_recipe()
     result = diffprep("range", "set", "shards", code=1)
     assert result.stdout == ""
-    assert "dagster asset materialize --select set/shard_plan" in result.stderr
+    assert "`dagster asset materialize " in result.stderr
+    assert "--select set/shard_plan" in result.stderr
 
 
 def test_status_of_a_new_recipe_is_all_missing_and_makes_nothing(
@@ -291,8 +288,9 @@ def test_status_of_a_new_recipe_is_all_missing_and_makes_nothing(
     project.write_recipe()
     stages = one_object(diffprep("status", "set", "--json"))["stages"]
     for stage, row in stages.items():
-        there = 0 if stage in SHARDS else 1
-        assert row == {"fresh": 0, "stale": 0, "missing": there, "failed": 0, "why": []}, stage
+        assert row["fresh"] == row["stale"] == row["failed"] == 0, stage
+        # How many shards there will be is not known yet.
+        assert row["missing"] == 1 or stage in SHARDS, stage
     assert not project.layout().source_index.exists()
 
 
