@@ -8,7 +8,10 @@ MODEL_FIELDS = frozenset({"model.vae", "model.t5", "model.clip"})
 
 
 def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """`image.image_size 256 -> 512`, one for each field that differs, sorted by field."""
+    """`image.image_size 256 -> 512`, one for each field that differs, sorted by field.
+
+    A section that is there before and after is told field by field.
+    """
     reasons = []
     for name in sorted({*before, *now}):
         old, new = before.get(name), now.get(name)
@@ -16,9 +19,15 @@ def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[
             continue
         if name in MODEL_FIELDS:
             reasons.append(f"{name} changed")
+        elif isinstance(old, Mapping) and isinstance(new, Mapping):
+            reasons += changed_settings(_below(name, old), _below(name, new))
         else:
             reasons.append(f"{name} {_shown(old)} -> {_shown(new)}")
     return reasons
+
+
+def _below(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name}.{key}": value for key, value in section.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,8 @@ def _shown(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_shown(part)}" for key, part in value.items()) + "}"
+        parts = (f"{key}: {_shown(value[key])}" for key in sorted(value))
+        return "{" + ", ".join(parts) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_shown(part) for part in value) + "]"
     return str(value).lower() if isinstance(value, bool) else str(value)

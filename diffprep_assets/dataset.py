@@ -19,15 +19,21 @@ from diffprep_assets.recipe.stage_fields import (
     text_fields,
 )
 from diffprep_assets.shard_plan.plan import PlannedShard, PlanSettings
+from diffprep_assets.source_index.catalog import IndexCatalog
 from diffprep_resources.encoders.base import EncoderFamily, EncoderSettings, ModelIdentity
 from diffprep_resources.encoders.families import family_for
 from diffprep_resources.errors import SettingError
+from diffprep_resources.hub.access import HubAccess
+from diffprep_resources.hub.datasets import hub_dataset
 from diffprep_resources.hub.models import ModelHub
 from diffprep_resources.sources.base import Source
+from diffprep_resources.sources.caption_files import caption_suffixes
 from diffprep_resources.sources.directory import DirectorySource
 from diffprep_resources.sources.fields import field_keys
+from diffprep_resources.sources.hub_folder import HubFolderSource
 from diffprep_resources.sources.hub_layout import HubChoice
-from diffprep_resources.sources.huggingface import HuggingFaceSource
+from diffprep_resources.sources.remote import RemoteSource
+from diffprep_resources.sources.shapes import HubShape
 from diffprep_resources.sources.webdataset import WebDatasetSource
 from diffprep_resources.storage.atomic import write_bytes
 
@@ -66,9 +72,18 @@ class Dataset:
             return DirectorySource(self.loaded.input_dir or "", keys=keys)
         if source.type == "webdataset":
             return WebDatasetSource(self.loaded.input_path or "", keys=keys)
-        return HuggingFaceSource(
-            self.loaded.hf_dataset or "",
-            choice=HubChoice(source.hf_split, source.hf_name, source.hf_data_files),
+        choice = HubChoice(source.hf_split, source.hf_name, source.hf_data_files)
+        dataset = self.loaded.hf_dataset or ""
+        if Path(dataset).is_absolute():
+            return HubFolderSource(dataset, choice=choice, keys=keys)
+        return RemoteSource(
+            hub_dataset(
+                dataset,
+                revision=source.hf_revision,
+                access=HubAccess(token_file=self.loaded.hf_token_file),
+            ),
+            shape=HubShape(dataset, choice, caption_suffixes(keys)),
+            catalog=IndexCatalog(self.layout),
             keys=keys,
         )
 

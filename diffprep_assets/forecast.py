@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
+from typing import Any
 
 from diffprep_assets.bucket.scan import BucketRules, scanned, stamp_digest
 from diffprep_assets.bucket.table import BucketRow, read_metadata
@@ -20,7 +21,7 @@ from diffprep_assets.energon_prepare.update import (
     output_stamps,
     published_fingerprint,
 )
-from diffprep_assets.forecast_shards import forecast_shards
+from diffprep_assets.forecast_shards import ShardReasons, forecast_shards
 from diffprep_assets.freshness import fingerprint
 from diffprep_assets.recipe.stage_fields import bucket_fields, published_fields
 from diffprep_assets.shard_plan.candidates import candidate_of, kept_samples
@@ -70,7 +71,8 @@ def forecast(dataset: Dataset) -> Forecast:
         _ = dataset.identities
     except ModelError as error:
         return _without_encoders(result, plan.shards, str(error))
-    stages |= forecast_shards(dataset, plan.shards, rows=plan.rows, new=plan.new_shard_reasons)
+    reasons = ShardReasons(new=plan.new_shard_reasons, samples=list(parts.changed_fields))
+    stages |= forecast_shards(dataset, plan.shards, rows=plan.rows, reasons=reasons)
     stages["energon_prepare"] = _prepared(dataset, plan.shards)
     stages["validate"] = _validated(dataset, plan.shards)
     return result
@@ -108,6 +110,8 @@ class _Parts:
         self.download = StageForecast()
         self.bucket = StageForecast()
         self.unread_files = 0
+        # What `bucket` reads otherwise than before, in words, in order.
+        self.changed_fields: dict[str, None] = {}
         self.fingerprints: dict[str, str | None] = {}
         self._limits = index.parts.limits
         self._settings = bucket_fields(dataset.recipe)
@@ -134,6 +138,7 @@ class _Parts:
         settings = changed_settings(metadata["settings"], self._settings) if metadata else []
         if metadata and metadata["limit"] != limit:
             settings.append("output.max_samples changed")
+        self.changed_fields |= dict.fromkeys(settings)
         self.bucket.add(part, state, settings + words)
         if state != "fresh":
             self._look_later(part, stamps, limit)
@@ -200,8 +205,9 @@ class _Plan:
         self.shards = planned_shards(new.samples)
         rows = _by_shard(new.samples)
         self._read_rows = cache(lambda: rows)
-        moved = _moved(old, new)
-        self.stage.add("shard_plan", state, reasons + (moved if old.samples else []))
+        moved = _moved(old, new) if old.samples else []
+        why = dict.fromkeys([*reasons, *parts.changed_fields, *moved])
+        self.stage.add("shard_plan", state, why or ["bucket is to be done again"])
         if old.samples:
             redealt = new.state.generation != old.state.generation
             self.new_shard_reasons = (reasons if redealt else moved) or ["new shard"]
@@ -215,12 +221,15 @@ def _moved(old: Plan, new: Plan) -> list[str]:
     """How the samples of two plans differ, in words."""
     before = {row.sample_id: row.sample for row in old.samples if row.shard}
     now = {row.sample_id: row.sample for row in new.samples if row.shard}
-    pictures = {key: (sample.image_digest, sample.bucket) for key, sample in before.items()}
-    captions = {key: sample.caption_digest for key, sample in before.items()}
-    by_picture = difference(
-        pictures, {key: (sample.image_digest, sample.bucket) for key, sample in now.items()}
-    )
-    by_caption = difference(captions, {key: row.caption_digest for key, row in now.items()})
+
+    def pictures(samples: Mapping[int, Candidate]) -> dict[int, Any]:
+        return {key: (row.image_digest, row.bucket, row.crop) for key, row in samples.items()}
+
+    def captions(samples: Mapping[int, Candidate]) -> dict[int, str]:
+        return {key: row.caption_digest for key, row in samples.items()}
+
+    by_picture = difference(pictures(before), pictures(now))
+    by_caption = difference(captions(before), captions(now))
     return [
         *by_picture.words("sample", changed="edited or moved", of="picture"),
         *Difference(changed=by_caption.changed).words("caption"),

@@ -21,6 +21,15 @@ Rows = Callable[[], Mapping[str, list[PlannedSample]]]
 
 
 @dataclass(frozen=True, slots=True)
+class ShardReasons:
+    """Why shards are not fresh, as far as the stages before them tell: `new` of a shard that has
+    nothing yet, `samples` of samples that came, went or changed (fields that `bucket` reads)."""
+
+    new: list[str]
+    samples: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Encoded:
     """What a shard's file of a stage was made from: the settings, and each sample's fingerprint."""
 
@@ -29,13 +38,13 @@ class _Encoded:
 
 
 def forecast_shards(
-    dataset: Dataset, shards: Iterable[PlannedShard], *, rows: Rows, new: list[str]
+    dataset: Dataset, shards: Iterable[PlannedShard], *, rows: Rows, reasons: ShardReasons
 ) -> dict[str, StageForecast]:
     """The forecast of the three stages of shards. `rows` gives the plan's samples by shard, read
-    when first needed; `new` are the reasons of a shard that has nothing yet."""
+    when first needed."""
     stages = {LATENTS: StageForecast(), TEXT: StageForecast(), TAR: StageForecast()}
     for shard in shards:
-        _add(dataset, shard, stages, rows=rows, new=new)
+        _add(dataset, shard, stages, rows=rows, given=reasons)
     return stages
 
 
@@ -45,7 +54,7 @@ def _add(
     stages: dict[str, StageForecast],
     *,
     rows: Rows,
-    new: list[str],
+    given: ShardReasons,
 ) -> None:
     layout, key = dataset.layout, shard.shard
     record = whole_record(layout, key)
@@ -59,7 +68,7 @@ def _add(
         if _is_fresh(layout, stage, key, fingerprint, None if is_bad else record):
             stages[stage].add(key, "fresh")
             continue
-        state, why, to_encode = _why(dataset, stage, rows().get(key, []), new=new)
+        state, why, to_encode = _why(dataset, stage, rows().get(key, []), given=given)
         stages[stage].add(key, state, why)
         stages[stage].to_encode += to_encode
         reasons += [reason for reason in why if reason not in reasons]
@@ -72,7 +81,7 @@ def _add(
     elif there is not None and record is None:
         reasons.append("its tar is missing or cut short")
     replaces = there is not None or any(row.former for row in rows().get(key, ()))
-    stages[TAR].add(key, "stale" if replaces else "missing", reasons or new)
+    stages[TAR].add(key, "stale" if replaces else "missing", reasons or given.new)
     stages[TAR].to_encode += shard.num_samples
 
 
@@ -86,7 +95,7 @@ def _is_fresh(
 
 
 def _why(
-    dataset: Dataset, stage: str, rows: list[PlannedSample], *, new: list[str]
+    dataset: Dataset, stage: str, rows: list[PlannedSample], *, given: ShardReasons
 ) -> tuple[State, list[str], int]:
     """State and reasons of a shard that is not fresh, and how many samples want encoding."""
     layout = dataset.layout
@@ -100,11 +109,13 @@ def _why(
         known |= set(elsewhere.samples.values()) if elsewhere else set()
     to_encode = sum(fingerprint not in known for fingerprint in now.values())
     if before is None:
-        return ("stale" if known else "missing"), new, to_encode
+        return ("stale" if known else "missing"), given.new, to_encode
     reasons = changed_settings(before.settings, settings)
     if not reasons:
         noun, verb = CHANGED[stage]
-        reasons = difference(before.samples, now).words("sample", changed=verb, of=noun)
+        changed = "changed" if given.samples else verb
+        reasons = difference(before.samples, now).words("sample", changed=changed, of=noun)
+        reasons = given.samples + reasons if reasons else []
     return "stale", reasons or ["rows are missing or damaged"], to_encode
 
 

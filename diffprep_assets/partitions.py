@@ -94,7 +94,7 @@ def _asset(dataset: str, stage: str, reads: Sequence[str], kind: str, **options:
 
 def mark_run(context: dg.AssetExecutionContext, recipe_hash: str) -> None:
     """Tag the run with the recipe that it works by, however it was launched."""
-    context.instance.add_run_tags(context.run_id, {RECIPE_HASH: recipe_hash})
+    context.instance.add_run_tags(context.run.run_id, {RECIPE_HASH: recipe_hash})
 
 
 def sync_partitions(

@@ -89,7 +89,7 @@ def _show_as_failed(context: dg.AssetExecutionContext, key: str) -> None:
         step.step.key,
         AssetMaterializationPlannedData(asset_key=context.asset_key, partition=key),
     )
-    context.instance.report_dagster_event(event, run_id=context.run_id)
+    context.instance.report_dagster_event(event, run_id=context.run.run_id)
 
 
 def _failure(context: dg.AssetExecutionContext, failures: list[Failed]) -> dg.Failure:

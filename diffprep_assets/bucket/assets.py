@@ -37,7 +37,7 @@ def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinitio
         layout, log = dataset.layout, context.log.info
         settings = bucket_fields(dataset.recipe)
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "bucket", context.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, "bucket", context.run.run_id, wait_minutes, log)
         with locks.together():
             head = read_head(layout.source_index)
             if head is None:

@@ -16,9 +16,11 @@ from diffprep_assets.source_index.table import read_index
 from diffprep_assets.stage_inputs import missing_whole_stage
 from diffprep_resources.compute.engines import Engines
 from diffprep_resources.progress.base import Progress
+from diffprep_resources.sources.remote import RemoteSource
 
 # What a worker process gets through while another one starts.
 SAMPLES_PER_PROCESS = 1_000_000
+FETCHES_PER_PROCESS = 8
 
 
 def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
@@ -33,25 +35,27 @@ def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
         """Size and times of each source file of a part; for a remote source its bytes too."""
         layout, log = dataset.layout, context.log.info
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "download", context.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, "download", context.run.run_id, wait_minutes, log)
         with locks.together():
             index = read_index(layout.source_index)
             if index is None:
                 raise missing_whole_stage(dataset, "source_index")
             paths = index.paths()
+            source = dataset.source
+            spec = DownloadSpec(layout, source, keep=dataset.recipe.source.keep_downloads)
             run = PartitionRun(
                 stage="download",
                 unit="parts",
                 tasks=[
-                    download_task(
-                        key, paths.get(key, []), source=dataset.source, revision=index.revision
-                    )
+                    download_task(key, paths.get(key, []), source=source, revision=index.revision)
                     for key in context.partition_keys
                 ],
-                finished=lambda task: finished_download(layout, task),
-                spec=DownloadSpec(layout),
+                finished=lambda task: finished_download(spec, task),
+                spec=spec,
                 recipe_hash=dataset.loaded.recipe_hash,
-                samples_per_process=SAMPLES_PER_PROCESS,
+                samples_per_process=(
+                    FETCHES_PER_PROCESS if isinstance(source, RemoteSource) else SAMPLES_PER_PROCESS
+                ),
             )
             yield from recorded(
                 context,

@@ -1,5 +1,10 @@
-"""Looks at the source files of one part: sizes and times. A local folder is not copied."""
+"""Looks at the source files of one part: sizes and times; fetches those of a remote source.
 
+A local folder is not copied. With `keep_downloads: false` the bytes go once the dataset is
+published; a stage that needs them later fetches them again, at the version that was listed.
+"""
+
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +19,12 @@ from diffprep_assets.partition_worker import (
     PartitionTask,
     PartitionWorker,
 )
+from diffprep_assets.source_index.catalog import SHARED
+from diffprep_assets.source_index.table import SourceIndex
 from diffprep_resources.compute.base import Report
 from diffprep_resources.progress.base import SampleCounts
 from diffprep_resources.sources.base import FileStamp, Source
+from diffprep_resources.sources.remote import RemoteSource
 
 STAGE = "download"
 
@@ -30,9 +38,12 @@ class DownloadTask(PartitionTask):
 
 @dataclass(frozen=True, slots=True)
 class DownloadSpec:
-    """All that a process needs to bring a part in."""
+    """All that a process needs to bring a part in. Unless `keep`, a part is finished without its
+    bytes once they were there."""
 
     layout: Layout
+    source: Source
+    keep: bool = True
 
     def build(self) -> "DownloadWorker":
         return DownloadWorker(self)
@@ -48,14 +59,17 @@ class DownloadWorker(PartitionWorker):
         return self.spec.layout.partition_lock(STAGE, task.key)
 
     def finished(self, task: PartitionTask) -> PartitionResult | None:
-        return finished_download(self.spec.layout, task)
+        return finished_download(self.spec, task)
 
     def make(self, task: PartitionTask, report: Report) -> PartitionResult:
         if not isinstance(task, DownloadTask):
             raise TypeError(f"download needs a DownloadTask, got {type(task).__name__}")
         path = self.spec.layout.download(task.key)
+        if isinstance(self.spec.source, RemoteSource):
+            self.spec.source.bring(task.stamps, report=report)
+        else:
+            report(task.num_samples)
         write_stamps(path, list(task.stamps), fingerprint=task.fingerprint)
-        report(task.num_samples)
         return _result(task, new=True)
 
 
@@ -67,11 +81,35 @@ def download_task(
     return DownloadTask(key, len(stamps), stamps_fingerprint(stamps, revision=revision), stamps)
 
 
-def finished_download(layout: Layout, task: PartitionTask) -> PartitionResult | None:
-    """The result on disk, when the part's stamps are the task's."""
-    if read_fingerprint(layout.download(task.key)) != task.fingerprint:
+def finished_download(spec: DownloadSpec, task: PartitionTask) -> PartitionResult | None:
+    """The result on disk, when the part's stamps are the task's and its bytes are where they should
+    be."""
+    if read_fingerprint(spec.layout.download(task.key)) != task.fingerprint:
         return None
+    source = spec.source
+    if spec.keep and isinstance(source, RemoteSource) and isinstance(task, DownloadTask):
+        if not source.are_here(task.stamps):
+            return None
     return _result(task, new=False)
+
+
+def release_downloads(layout: Layout) -> None:
+    """Remove all fetched bytes; their stamps stay."""
+    folder = layout.download("x").parent
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_gone(layout: Layout, index: SourceIndex) -> None:
+    """Remove fetched bytes of parts that hold nothing any more."""
+    folder = layout.download("x").parent
+    kept = {*index.parts.parts, SHARED}
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if path.is_dir() and path.name not in kept:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _result(task: PartitionTask, *, new: bool) -> PartitionResult:

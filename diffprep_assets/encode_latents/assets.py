@@ -64,7 +64,7 @@ def encode_latents_asset(
         layout, log, execution = dataset.layout, context.log.info, dataset.loaded.execution
         image = dataset.recipe.image
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "encode_latents", context.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, "encode_latents", context.run.run_id, wait_minutes, log)
         with locks.together():
             run = PartitionRun(
                 stage="encode_latents",

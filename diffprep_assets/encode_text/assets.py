@@ -45,7 +45,7 @@ def encode_text_asset(
         """The T5 and CLIP embeddings of a shard's captions, one row per sample."""
         layout, log, execution = dataset.layout, context.log.info, dataset.loaded.execution
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "encode_text", context.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, "encode_text", context.run.run_id, wait_minutes, log)
         with locks.together():
             empty = dataset.empty_text_fingerprint
             run = PartitionRun(

@@ -19,7 +19,7 @@ def energon_prepare_asset(dataset: Dataset, *, wait_minutes: float) -> dg.Assets
         """The published dataset: what a trainer reads."""
         layout, log = dataset.layout, context.log.info
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "energon_prepare", context.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, "energon_prepare", context.run.run_id, wait_minutes, log)
         with (
             locks.alone(),
             progress.stage("energon_prepare", log=log) as shown,

@@ -10,7 +10,9 @@ from diffprep_assets.recipe.schema import Recipe
 
 # What says how to get at a source, when to run, how long to keep what is aside, when to stop.
 NO_BYTES_SECTIONS = frozenset({"auth", "schedule"})
-NO_BYTES = frozenset({("output", "intermediates"), ("output", "max_reject_rate")})
+NO_BYTES = frozenset(
+    {("source", "keep_downloads"), ("output", "intermediates"), ("output", "max_reject_rate")}
+)
 
 
 def resolved_recipe(recipe: Recipe) -> dict[str, Any]:

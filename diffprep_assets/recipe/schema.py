@@ -77,6 +77,10 @@ class Source(Section):
         default=None,
         description="huggingface: patterns of the data files to take, relative to the dataset",
     )
+    keep_downloads: bool = Field(
+        default=True,
+        description="keep what was fetched of a remote source; false removes it once published",
+    )
     input_path: Text | None = Field(default=None, description="webdataset: glob of the tar files")
 
 

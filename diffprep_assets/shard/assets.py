@@ -34,7 +34,7 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
         """The finished tar of a shard, with its index rows beside it."""
         layout, log = dataset.layout, context.log.info
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "shard", context.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, "shard", context.run.run_id, wait_minutes, log)
         with locks.together():
             run = PartitionRun(
                 stage="shard",

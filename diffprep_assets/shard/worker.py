@@ -48,8 +48,8 @@ class ShardTask(PartitionTask):
 
 @dataclass(frozen=True, slots=True)
 class ShardSpec:
-    """All that a process needs to write tars. With `prune`, a shard's row files go once its tar
-    is whole: what is still wanted of them is read from the tar. Those of a shard with rejects stay."""
+    """All that a process needs to write tars. With `prune`, a shard's row files go once its tar is
+    whole: what is still wanted of them is read from the tar. Those of a shard with rejects stay."""
 
     layout: Layout
     latents_settings: dict[str, Any]

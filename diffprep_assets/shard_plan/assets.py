@@ -40,7 +40,7 @@ def shard_plan_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefin
         """Which sample sits in which shard; append-only."""
         layout, log = dataset.layout, context.log.info
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "shard_plan", context.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, "shard_plan", context.run.run_id, wait_minutes, log)
         with (
             locks.alone(),
             progress.stage("shard_plan", log=log) as shown,

@@ -20,7 +20,7 @@ def source_index_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDef
         """One row per source file, with the part that it belongs to for life."""
         log = context.log.info
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "source_index", context.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, "source_index", context.run.run_id, wait_minutes, log)
         with (
             locks.alone(),
             progress.stage("source_index", log=log) as shown,

@@ -7,13 +7,27 @@ from diffprep_resources.errors import SettingError
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteFacts:
+    """What the listing said of a remote file and of its caption or metadata file: sizes in bytes
+    (-1 where not known), and versions, which change with the content."""
+
+    size: int
+    version: str
+    caption_path: str | None = None
+    caption_size: int | None = None
+    caption_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """A source file that ever was listed. `num_samples` is None where only reading can tell."""
+    """A source file that ever was listed. `num_samples` is None where only reading can tell;
+    `remote` is None for a local file."""
 
     part: str
     path: str
     num_samples: int | None
     present: bool = True
+    remote: RemoteFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +54,7 @@ def assigned_parts(
     *,
     files_per_part: int,
     max_samples: int | None,
-    count: Callable[[str], int],
+    count: Callable[[IndexedFile], int],
 ) -> SourceParts:
     """Parts of all listed files, given as (path, samples) sorted by path.
 
@@ -95,10 +109,10 @@ def _placed(
     return new
 
 
-def _counted(file: IndexedFile, count: Callable[[str], int]) -> IndexedFile:
+def _counted(file: IndexedFile, count: Callable[[IndexedFile], int]) -> IndexedFile:
     if file.num_samples is not None or not file.present:
         return file
-    return replace(file, num_samples=count(file.path))
+    return replace(file, num_samples=count(file))
 
 
 def _taken_by_part(files: Sequence[IndexedFile], limits: Mapping[str, int]) -> dict[str, int]:

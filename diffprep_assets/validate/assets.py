@@ -39,7 +39,7 @@ def validate_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
         """What the last passed validation covered."""
         log = context.log.info
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "validate", context.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, "validate", context.run.run_id, wait_minutes, log)
         with (
             locks.together(),
             progress.stage("validate", log=log) as shown,

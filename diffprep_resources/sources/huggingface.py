@@ -29,7 +29,13 @@ from diffprep_resources.sources.local_files import (
     stamps_below,
     walk_files,
 )
-from diffprep_resources.sources.names import inside, path_to_bytes, split_suffix, suffix_label
+from diffprep_resources.sources.names import (
+    Root,
+    inside,
+    path_to_bytes,
+    split_suffix,
+    suffix_label,
+)
 from diffprep_resources.sources.parquet_rows import (
     UNREADABLE,
     Column,
@@ -58,11 +64,19 @@ class HuggingFaceSource(Source):
         keys: FieldKeys | None = None,
     ) -> None:
         self._shown = os.fspath(folder)
-        self._root = path_to_bytes(os.path.abspath(self._shown))
+        self._folder = path_to_bytes(os.path.abspath(self._shown))
+        self._root: Root = self._folder
         self._choice = choice or HubChoice()
         self._keys = keys or FieldKeys()
         self._image_columns: dict[str, Column] = {}
         self._reader = RowReader()
+
+    @classmethod
+    def below(cls, root: Root, *, keys: FieldKeys) -> "HuggingFaceSource":
+        """A reader of data files that lie below `root`; it lists nothing."""
+        source = cls("", keys=keys)
+        source._root = root
+        return source
 
     def listing(self) -> Listing:
         """The split's data files with their row counts (None where the footer cannot be read).
@@ -70,13 +84,13 @@ class HuggingFaceSource(Source):
         Raises SettingError where there is no parquet file, configuration or split, or the first
         readable file has no picture or caption column.
         """
-        if not os.path.isdir(self._root):
+        if not os.path.isdir(self._folder):
             raise SettingError(
                 f"source.hf_dataset must be a local folder that exists, got {self._shown}"
             )
         other: Counter[str] = Counter()
         tables: list[str] = []
-        for path in walk_files(self._root, skipped=other):
+        for path in walk_files(self._folder, skipped=other):
             suffix = split_suffix(path)[1]
             if suffix == "parquet":
                 tables.append(path)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from diffprep_resources.errors import SampleReject, SourceChangedError
 from diffprep_resources.sources.base import FileStamp, Location
-from diffprep_resources.sources.names import inside, name_from_bytes
+from diffprep_resources.sources.names import Root, inside, name_from_bytes
 
 MAX_IMAGE_BYTES = 1 << 30
 MAX_CAPTION_BYTES = 16 << 20
@@ -84,7 +84,7 @@ def file_status(path: bytes) -> os.stat_result | None:
         return None
 
 
-def stamps_below(root: bytes, paths: Iterable[str]) -> Iterator[FileStamp]:
+def stamps_below(root: Root, paths: Iterable[str]) -> Iterator[FileStamp]:
     """The stamp of each file below `root`; those that are gone are passed over."""
     for path in paths:
         status = file_status(inside(root, path))
@@ -92,7 +92,7 @@ def stamps_below(root: bytes, paths: Iterable[str]) -> Iterator[FileStamp]:
             yield FileStamp(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def read_file(root: bytes, path: str, *, max_bytes: int = MAX_IMAGE_BYTES) -> bytes:
+def read_file(root: Root, path: str, *, max_bytes: int = MAX_IMAGE_BYTES) -> bytes:
     """The whole file `path` below `root`.
 
     Raises SampleReject: unsafe_name, source_missing (transient), unreadable_file, or too_large
@@ -117,7 +117,7 @@ def read_file(root: bytes, path: str, *, max_bytes: int = MAX_IMAGE_BYTES) -> by
     return data
 
 
-def read_range(root: bytes, location: Location) -> bytes:
+def read_range(root: Root, location: Location) -> bytes:
     """`location.length` bytes from `location.offset`, or the whole file where it has no range.
 
     Raises SourceChangedError where they are no longer there.

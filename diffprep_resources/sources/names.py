@@ -5,6 +5,7 @@ written `\x5c`, so that every name has exactly one text and every text one name.
 """
 
 import re
+from abc import ABC, abstractmethod
 
 from diffprep_resources.errors import SampleReject
 
@@ -44,11 +45,28 @@ def path_to_bytes(path: str) -> bytes:
     return path.encode("utf-8", "surrogateescape")
 
 
-def inside(root: bytes, path: str) -> bytes:
+class FileRoot(ABC):
+    """Where a source's files lie, when that is not one folder. Picklable."""
+
+    @abstractmethod
+    def folder_of(self, path: str) -> bytes:
+        """The folder below which the file `path` lies, or would lie."""
+
+
+Root = bytes | FileRoot
+
+
+def is_safe(path: str) -> bool:
+    """Whether a relative path from outside stays below the folder that it starts from."""
+    return bool(path) and not (path.startswith("/") or ".." in path.split("/") or "\0" in path)
+
+
+def inside(root: Root, path: str) -> bytes:
     """The file `path` below `root`. Raises SampleReject (unsafe_name) for a path that leaves it."""
-    if not path or path.startswith("/") or ".." in path.split("/") or "\0" in path:
+    if not is_safe(path):
         raise SampleReject("unsafe_name", f"{path!r} would leave the source's folder")
-    return root + b"/" + name_to_bytes(path)
+    folder = root if isinstance(root, bytes) else root.folder_of(path)
+    return folder + b"/" + name_to_bytes(path)
 
 
 def split_suffix(path: str) -> tuple[str, str]:

@@ -32,6 +32,7 @@ from diffprep_resources.sources.local_files import (
     stamps_below,
 )
 from diffprep_resources.sources.names import (
+    Root,
     inside,
     name_from_bytes,
     path_to_bytes,
@@ -55,9 +56,17 @@ class WebDatasetSource(Source):
     def __init__(self, input_path: str, *, keys: FieldKeys | None = None) -> None:
         self._shown = input_path
         folder, self._pattern = fixed_folder(os.path.abspath(input_path))
-        self._root = path_to_bytes(folder)
+        self._folder = path_to_bytes(folder)
+        self._root: Root = self._folder
         self._keys = keys or FieldKeys()
         self._last: tuple[object, TarIndex] | None = None
+
+    @classmethod
+    def below(cls, root: Root, *, keys: FieldKeys) -> "WebDatasetSource":
+        """A reader of tars that lie below `root`; it lists nothing."""
+        source = cls("", keys=keys)
+        source._root = root
+        return source
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_last": None}
@@ -94,9 +103,9 @@ class WebDatasetSource(Source):
 
     def _matches(self) -> list[str]:
         pattern = path_to_bytes(self._pattern)
-        found = glob.iglob(pattern, root_dir=self._root, recursive=True)
+        found = glob.iglob(pattern, root_dir=self._folder, recursive=True)
         return sorted(
-            {name_from_bytes(path) for path in found if os.path.isfile(self._root + b"/" + path)}
+            {name_from_bytes(path) for path in found if os.path.isfile(self._folder + b"/" + path)}
         )
 
     def num_samples(self, path: str) -> int:

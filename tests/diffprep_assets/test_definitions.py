@@ -102,7 +102,7 @@ def test_each_dataset_has_a_make_job_and_a_schedule_where_its_recipe_says_so(
     project.write_recipe("nightly", schedule="0 3 * * *")
     definitions = project_definitions(project.project)
     assert {job.name for job in definitions.jobs or ()} == {"plain_make", "nightly_make"}
-    (schedule,) = definitions.schedules or ()
+    (schedule,) = list(definitions.schedules or ())
     assert isinstance(schedule, dg.ScheduleDefinition)
     assert (schedule.job_name, schedule.cron_schedule) == ("nightly_make", "0 3 * * *")
 

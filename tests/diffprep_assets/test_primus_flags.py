@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from diffprep_assets.cli import app
 from diffprep_assets.primus_flags import recipe_from_flags

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pytest
@@ -107,7 +107,7 @@ def check_tags(event: dg.AssetMaterialization, *, stage: str) -> None:
 
 
 def check_metadata(event: dg.AssetMaterialization, *, recipe_hash: str) -> None:
-    values = {name: value.value for name, value in event.metadata.items()}
+    values: dict[str, Any] = {name: value.value for name, value in event.metadata.items()}
     assert values["recipe_hash"] == recipe_hash
     assert values["samples_in"] == values["samples_out"] == values["encoded"] > 0
     assert values["rejected"] == 0

@@ -51,8 +51,8 @@ def expected_sample(flux: FluxPipeline) -> Callable[..., dict[str, torch.Tensor]
             "latents": (posterior.mode()[0] - config.shift_factor) * config.scaling_factor,
             "mean": posterior.mean[0],
             "logvar": posterior.logvar[0],
-            "prompt_embeds": embeds[0],
-            "pooled_prompt_embeds": pooled[0],
+            "prompt_embeds": embeds.squeeze(0),
+            "pooled_prompt_embeds": pooled.squeeze(0),
         }
 
     return compute

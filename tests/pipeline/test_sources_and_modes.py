@@ -64,7 +64,7 @@ def huggingface(project: "ProjectFolder", drawings: list["Drawing"]) -> dict[str
 
 def webdataset(project: "ProjectFolder", drawings: list["Drawing"]) -> dict[str, "Drawing"]:
     """Two tars, captions inside json, written by webdataset itself."""
-    from webdataset import TarWriter
+    from webdataset.writer import TarWriter
 
     folder = project.folder / "tars" / "a"
     folder.mkdir(parents=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import datasets
 import torch
-import webdataset
+from webdataset.compat import WebDataset
 
 if TYPE_CHECKING:
     from tests.conftest import ProjectFolder
@@ -26,7 +26,7 @@ def test_webdataset_energon_and_datasets_read_the_same_keys_and_members(
     tar = str(out / "000000.tar")
     by_webdataset = {
         sample["__key__"]: sample
-        for sample in webdataset.WebDataset(tar, shardshuffle=False, empty_check=False)
+        for sample in WebDataset(tar, shardshuffle=False, empty_check=False)
     }
     streamed = datasets.load_dataset(
         "webdataset", data_files=tar, split="train", streaming=True, cache_dir=str(tmp_path)

@@ -1,0 +1,59 @@
+"""Pictures below a root with captions in files of their own or in metadata files, as stamped."""
+
+from collections.abc import Iterable, Iterator
+
+from diffprep_resources.errors import SampleReject
+from diffprep_resources.sources.base import FileStamp, Location, SourceSample, rejected
+from diffprep_resources.sources.fields import FieldKeys, first_caption, parse_json
+from diffprep_resources.sources.local_files import MAX_CAPTION_BYTES, read_file, read_range
+from diffprep_resources.sources.metadata_files import captions_of, is_metadata, metadata_reject
+from diffprep_resources.sources.names import Root, split_suffix
+
+
+class PictureReader:
+    """Reads what stamps name. Keeps the captions of the metadata file read last. Picklable."""
+
+    def __init__(self, root: Root, *, keys: FieldKeys) -> None:
+        self._root = root
+        self._keys = keys
+        self._captions: tuple[object, dict[str, object]] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_captions": None}
+
+    def samples(self, stamps: Iterable[FileStamp]) -> Iterator[SourceSample]:
+        """One sample or reject per stamp, in their order."""
+        for stamp in stamps:
+            location = Location(stamp.path)
+            try:
+                image = read_file(self._root, stamp.path)
+                caption = self._caption(stamp)
+            except SampleReject as reject:
+                yield rejected(stamp.path, location, reject)
+            else:
+                yield SourceSample(stamp.path, location, image, caption)
+
+    def read_image(self, location: Location) -> bytes:
+        """The picture file's bytes."""
+        return read_range(self._root, location)
+
+    def _caption(self, stamp: FileStamp) -> object:
+        path = stamp.caption_path
+        if path is None:
+            return None
+        if is_metadata(path):
+            return self._metadata(path, stamp).get(stamp.path)
+        data = read_file(self._root, path, max_bytes=MAX_CAPTION_BYTES)
+        if split_suffix(path)[1] != "json":
+            return data
+        return first_caption(parse_json(data, where=path), self._keys.caption_keys)
+
+    def _metadata(self, path: str, stamp: FileStamp) -> dict[str, object]:
+        version = (path, stamp.caption_size, stamp.caption_mtime_ns, stamp.caption_ctime_ns)
+        if self._captions is None or self._captions[0] != version:
+            try:
+                found = captions_of(self._root, path, self._keys.caption_keys)
+            except SampleReject as reject:
+                raise metadata_reject(path, reject) from reject
+            self._captions = version, found
+        return self._captions[1]

@@ -1,0 +1,278 @@
+"""A source whose files are fetched first: listed by names, read from where `download` puts them.
+
+Bytes lie below one folder per part, the metadata files of an image folder in one folder for all
+parts. A file that is not there when it is needed is fetched again, at its listed version.
+"""
+
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import xxhash
+
+from diffprep_resources.errors import SampleReject, SettingError
+from diffprep_resources.sources.base import (
+    FileStamp,
+    Listing,
+    Location,
+    Source,
+    SourceFile,
+    SourceSample,
+)
+from diffprep_resources.sources.fields import FieldKeys
+from diffprep_resources.sources.file_kinds import FILES_PER_PART, Kind, KindReader, main_kind
+from diffprep_resources.sources.local_files import file_status
+from diffprep_resources.sources.names import FileRoot, inside
+from diffprep_resources.sources.remote_store import RemoteFile, RemoteStore
+from diffprep_resources.sources.shapes import Chosen, Shape
+from diffprep_resources.sources.transfer import fetch
+from diffprep_resources.storage.locks import hold
+
+LOCK_WAIT_S = 24 * 3600.0
+FETCHES_AT_ONCE = 8
+MAX_README_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file of the source and the caption or metadata file that goes with it."""
+
+    file: RemoteFile
+    caption: RemoteFile | None = None
+
+
+class Catalog(FileRoot, ABC):
+    """What was listed last, and where its bytes belong. Picklable; reads what it needs."""
+
+    @abstractmethod
+    def origin(self) -> str | None:
+        """The place that was listed; None when nothing was."""
+
+    @abstractmethod
+    def asked(self) -> str | None:
+        """What was asked of the place."""
+
+    @abstractmethod
+    def revision(self) -> str | None:
+        """The revision that was listed."""
+
+    @abstractmethod
+    def files(self) -> dict[str, ListedFile]:
+        """Every file that is still there, by path."""
+
+    @abstractmethod
+    def find(self, path: str) -> RemoteFile | None:
+        """The source or caption file of this path."""
+
+    @abstractmethod
+    def expect(self, part: str, listed: ListedFile, *, revision: str | None) -> None:
+        """Take a file for one of this part's, before the list on disk says so."""
+
+    @abstractmethod
+    def lock(self, path: str) -> Path:
+        """The lock to hold while the file is fetched."""
+
+
+class RemoteSource(Source):
+    """Files of `store` that `shape` takes, read below the folders of `catalog`."""
+
+    def __init__(
+        self, store: RemoteStore, *, shape: Shape, catalog: Catalog, keys: FieldKeys
+    ) -> None:
+        self.store = store
+        self._shape = shape
+        self._catalog = catalog
+        self._reader = KindReader(catalog, keys=keys)
+        self._listed: dict[str, ListedFile] | None = None
+        self._revision: str | None = None
+        self.files_per_part = 1
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_listed": None}
+
+    @property
+    def asked(self) -> str:
+        """What is asked of the place; the same place may hold several splits."""
+        return repr(self._shape)
+
+    def listing(self) -> Listing:
+        """The files now; offline, those that were listed last.
+
+        Raises SourceAccessError where the place refuses or cannot be reached, SettingError where
+        it holds nothing to read.
+        """
+        if self.store.is_offline:
+            return self._listed_before()
+        same_place = self._catalog.origin() == self.store.origin
+        pinned = self._catalog.revision() if same_place else None
+        found = self.store.listing(pinned=pinned)
+        by_path = {file.path: file for file in found.files}
+        chosen = self._shape.chosen(
+            sorted(by_path), readme=lambda: self._readme(by_path, found.revision)
+        )
+        if chosen.paths:
+            self.store.check_access(by_path[chosen.paths[0]], revision=found.revision)
+        self._listed = _with_captions(chosen, by_path)
+        self._revision = found.revision
+        self.files_per_part = chosen.files_per_part
+        files = [SourceFile(path, _num_samples(chosen.kind)) for path in chosen.paths]
+        return Listing(files, dict(chosen.other_files))
+
+    def _listed_before(self) -> Listing:
+        catalog = self._catalog
+        if (catalog.origin(), catalog.asked()) != (self.store.origin, self.asked):
+            raise SettingError(
+                f"{self.store.origin}: HF_HUB_OFFLINE is set, and these files of it were never "
+                "listed; unset it once to list and fetch them, or name a local folder"
+            )
+        self._listed = catalog.files()
+        self._revision = catalog.revision()
+        kind = main_kind(self._listed) or "pictures"
+        self.files_per_part = FILES_PER_PART[kind]
+        count = _num_samples(kind)
+        return Listing([SourceFile(path, count) for path in sorted(self._listed)], {})
+
+    def _readme(self, by_path: dict[str, RemoteFile], revision: str | None) -> str:
+        """The dataset's card, which may name its splits."""
+        card = by_path.get("README.md")
+        if card is None or card.size > MAX_README_BYTES:
+            return ""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "README.md"
+            self._fetch(card, path, revision=revision)
+            return path.read_bytes().decode("utf-8", "replace")
+
+    def revision(self) -> str | None:
+        return self._catalog.revision() if self._listed is None else self._revision
+
+    def version_of(self, path: str) -> str | None:
+        """The version of a file as it was listed; None for one that was not."""
+        listed = self._files().get(path)
+        return listed.file.version if listed else None
+
+    def listed_file(self, path: str) -> ListedFile:
+        """The file as it was listed. Raises KeyError for one that was not."""
+        return self._files()[path]
+
+    def _files(self) -> dict[str, ListedFile]:
+        return self._catalog.files() if self._listed is None else self._listed
+
+    def num_samples(self, path: str) -> int:
+        """By the file's bytes, which are fetched for that."""
+        self._bring(path)
+        return self._reader.num_samples(path)
+
+    def num_samples_in(self, part: str, path: str) -> int:
+        """As `num_samples`, for a file that was listed just now and will be of this part."""
+        self._catalog.expect(part, self.listed_file(path), revision=self._revision)
+        return self.num_samples(path)
+
+    def stamps(self, paths: Iterable[str]) -> Iterator[FileStamp]:
+        """The stamp of each file as it was listed: a version in place of times."""
+        files = self._files()
+        for path in paths:
+            listed = files.get(path)
+            if listed is None:
+                continue
+            caption = listed.caption
+            yield FileStamp(
+                path,
+                listed.file.size,
+                _number(listed.file.version),
+                0,
+                caption_path=caption.path if caption else None,
+                caption_size=caption.size if caption else -1,
+                caption_mtime_ns=_number(caption.version) if caption else -1,
+                caption_ctime_ns=0 if caption else -1,
+            )
+
+    def samples(self, stamps: Iterable[FileStamp]) -> Iterator[SourceSample]:
+        """Every picture of the files, fetching those that are not here."""
+        for stamp in stamps:
+            self.bring([stamp], report=lambda _: None)
+            yield from self._reader.samples([stamp])
+
+    def read_image(self, location: Location) -> bytes:
+        self._bring(location.path)
+        return self._reader.read_image(location)
+
+    def other_members(self, path: str) -> dict[str, int]:
+        return self._reader.other_members(path)
+
+    def are_here(self, stamps: Iterable[FileStamp]) -> bool:
+        """Whether the bytes of all files are here."""
+        return all(self._is_here(path) for stamp in stamps for path in _paths_of(stamp))
+
+    def bring(self, stamps: Iterable[FileStamp], *, report: Callable[[int], None]) -> None:
+        """Fetch the files and their caption files, those that are not here; reports each stamp."""
+        by_lock: dict[Path, dict[str, RemoteFile]] = {}
+        for stamp in stamps:
+            for path in _paths_of(stamp):
+                file = self._catalog.find(path)
+                if file is not None and not self._is_here(path):
+                    by_lock.setdefault(self._catalog.lock(path), {})[path] = file
+            report(1)
+        for lock, files in by_lock.items():
+            self._fetch_all(lock, files)
+
+    def _is_here(self, path: str) -> bool:
+        file = self._catalog.find(path)
+        try:
+            status = file_status(inside(self._catalog, path))
+        except SampleReject:
+            return False
+        return status is not None and (file is None or file.size in (-1, status.st_size))
+
+    def _bring(self, path: str) -> None:
+        file = self._catalog.find(path)
+        if file is not None and not self._is_here(path):
+            self._fetch_all(self._catalog.lock(path), {path: file})
+
+    def _fetch_all(self, lock: Path, files: Mapping[str, RemoteFile]) -> None:
+        """Fetch files that one lock covers, several at a time."""
+        revision = self._catalog.revision()
+
+        def fetch_one(path: str) -> None:
+            if not self._is_here(path):
+                target = Path(inside(self._catalog, path).decode("utf-8", "surrogateescape"))
+                self._fetch(files[path], target, revision=revision)
+
+        with (
+            hold(lock, holder=f"a run fetching from {self.store.origin}", wait_s=LOCK_WAIT_S),
+            ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch") as pool,
+        ):
+            for _ in pool.map(fetch_one, files):
+                pass
+
+    def _fetch(self, file: RemoteFile, target: Path, *, revision: str | None) -> None:
+        try:
+            fetch(self.store.wanted(file, revision=revision), target)
+        except Exception as error:
+            explained = self.store.explained(error)
+            if explained is error:
+                raise
+            raise explained from None
+
+
+def _with_captions(chosen: Chosen, by_path: dict[str, RemoteFile]) -> dict[str, ListedFile]:
+    captions = chosen.captions
+    return {
+        path: ListedFile(by_path[path], by_path[captions[path]] if path in captions else None)
+        for path in chosen.paths
+    }
+
+
+def _paths_of(stamp: FileStamp) -> list[str]:
+    return [path for path in (stamp.path, stamp.caption_path) if path is not None]
+
+
+def _num_samples(kind: Kind) -> int | None:
+    return 1 if kind == "pictures" else None
+
+
+def _number(version: str) -> int:
+    """A version as the number that a stamp holds, 63 bits of its digest."""
+    return xxhash.xxh3_64_intdigest(version.encode()) >> 1
