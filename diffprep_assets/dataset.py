@@ -108,6 +108,10 @@ class Dataset:
         )
         return family_for(settings, hub=hub)
 
+    def check_encoders(self) -> None:
+        """Raises ModelError where an encoder is missing or refused, before any data is fetched."""
+        _ = self.encoders
+
     @cached_property
     def identities(self) -> dict[str, ModelIdentity]:
         """Which weights each encoder has, by role."""

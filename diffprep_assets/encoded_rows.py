@@ -45,6 +45,10 @@ class EncodedRows:
             return _tensors_in_tar(*self._in_tars[fingerprint], names=self._names)
         return None
 
+    def is_damaged(self, fingerprint: str) -> bool:
+        """Whether the sample's row should be there, but `find` cannot give it."""
+        return fingerprint in self._in_tars
+
     def reject(self, fingerprint: str) -> Reject | None:
         """Why this very sample was left out before; it is not tried again."""
         return self._rejects.get(fingerprint)

@@ -59,7 +59,7 @@ def forecast(dataset: Dataset) -> Forecast:
     """What `diffprep run` would find to do. Raises SettingError when the source is not there."""
     result = Forecast()
     stages = result.stages
-    index = listed_index(dataset)
+    index = listed_index(dataset, may_fetch=False)
     stages["source_index"] = _source_index(dataset, index)
     parts = _Parts(dataset, index)
     stages["download"] = parts.download
@@ -110,6 +110,7 @@ class _Parts:
         self.download = StageForecast()
         self.bucket = StageForecast()
         self.unread_files = 0
+        self.all_here = True
         # What `bucket` reads otherwise than before, in words, in order.
         self.changed_fields: dict[str, None] = {}
         self.fingerprints: dict[str, str | None] = {}
@@ -157,6 +158,8 @@ class _Parts:
             for stamp in stamps
         )
         self.unread_files += unread
+        # Nothing is fetched only to say what a run would do.
+        self.all_here = self.all_here and (not unread or self.dataset.source.are_here(stamps))
         self.bucket.to_encode += unread
         self._stamps[part], self._known[part] = stamps, known
 
@@ -190,7 +193,8 @@ class _Plan:
         whole = head is not None and view is not None and view["plan_digest"] == head["digest"]
         wanted = plan_fingerprint(dataset, parts.fingerprints)
         state = state_of(head["fingerprint"] if head and whole else None, wanted)
-        self.is_known = state == "fresh" or parts.unread_files <= FILES_TO_OPEN
+        few = parts.all_here and parts.unread_files <= FILES_TO_OPEN
+        self.is_known = state == "fresh" or few
         self._read_rows = cache(lambda: _by_shard(read_plan(layout.shard_plan).samples))
         self.shards = read_shards(layout.shards)
         if state == "fresh":

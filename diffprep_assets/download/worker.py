@@ -4,7 +4,9 @@ A local folder is not copied. With `keep_downloads: false` the bytes go once the
 published; a stage that needs them later fetches them again, at the version that was listed.
 """
 
+import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from diffprep_assets.source_index.table import SourceIndex
 from diffprep_resources.compute.base import Report
 from diffprep_resources.progress.base import SampleCounts
 from diffprep_resources.sources.base import FileStamp, Source
+from diffprep_resources.sources.names import inside
 from diffprep_resources.sources.remote import RemoteSource
 
 STAGE = "download"
@@ -67,6 +70,7 @@ class DownloadWorker(PartitionWorker):
         path = self.spec.layout.download(task.key)
         if isinstance(self.spec.source, RemoteSource):
             self.spec.source.bring(task.stamps, report=report)
+            _remove_others(self.spec.layout.downloaded_files(task.key), task.stamps)
         else:
             report(task.num_samples)
         write_stamps(path, list(task.stamps), fingerprint=task.fingerprint)
@@ -86,10 +90,8 @@ def finished_download(spec: DownloadSpec, task: PartitionTask) -> PartitionResul
     be."""
     if read_fingerprint(spec.layout.download(task.key)) != task.fingerprint:
         return None
-    source = spec.source
-    if spec.keep and isinstance(source, RemoteSource) and isinstance(task, DownloadTask):
-        if not source.are_here(task.stamps):
-            return None
+    if spec.keep and isinstance(task, DownloadTask) and not spec.source.are_here(task.stamps):
+        return None
     return _result(task, new=False)
 
 
@@ -110,6 +112,22 @@ def remove_gone(layout: Layout, index: SourceIndex) -> None:
         for path in folder.iterdir():
             if path.is_dir() and path.name not in kept:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _remove_others(folder: Path, stamps: Iterable[FileStamp]) -> None:
+    """Remove what a part's folder holds besides its files: deleted ones, broken transfers."""
+    root = os.fsencode(folder)
+    kept = {
+        inside(root, path)
+        for stamp in stamps
+        for path in (stamp.path, stamp.caption_path)
+        if path is not None
+    }
+    for parent, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(parent, name)
+            if path not in kept:
+                os.unlink(path)
 
 
 def _result(task: PartitionTask, *, new: bool) -> PartitionResult:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.download.worker import release_downloads
+from diffprep_assets.download.worker import release_downloads, remove_gone
 from diffprep_assets.encode_text.worker import empty_caption_is_fresh
 from diffprep_assets.energon_prepare.metadata_files import EmptyEncodings
 from diffprep_assets.energon_prepare.names import Split
@@ -92,6 +92,7 @@ def prepare(dataset: Dataset) -> Prepared:
         }
         write_bytes(layout.prepared, json.dumps(content, sort_keys=True).encode())
     remove_orphans(dataset, records)
+    remove_gone(layout, index)
     if not dataset.recipe.source.keep_downloads:
         release_downloads(layout)
     return Prepared(

@@ -4,7 +4,7 @@ The record is written last, so a shard with a record is whole.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,12 @@ def bad_keys(path: Path) -> frozenset[str]:
         return frozenset(json.loads(path.read_bytes())["keys"])
     except FileNotFoundError:
         return frozenset()
+
+
+def mark_bad_keys(path: Path, keys: Iterable[str]) -> None:
+    """The mark at `path` with `keys` added: the next run takes over none of those rows."""
+    marked = {"keys": sorted({*bad_keys(path), *keys})}
+    write_bytes(path, json.dumps(marked).encode())
 
 
 def write_samples(path: Path, rows: Sequence[SampleRow]) -> None:

@@ -21,6 +21,7 @@ from diffprep_assets.shard.record import (
     SampleRow,
     ShardRecord,
     ShardReject,
+    mark_bad_keys,
     read_record,
 )
 from diffprep_assets.shard.tar_writer import TarRow, TarSample, TarSummary, TarWriter
@@ -205,12 +206,28 @@ def _write_samples(
             ("encode_text", text, encoded.text),
         ):
             found = source.find(fingerprint)
+            if found is None and source.is_damaged(fingerprint):
+                raise _marked_bad(layout, encoded.member)
             if found is None:
                 raise _not_encoded(layout, encoded.member, stage)
             tensors |= found
         row = tar.add(_tar_sample(encoded.member, tensors))
         rows.append(_sample_row(encoded, row))
     return rows, rejects
+
+
+def _marked_bad(layout: Layout, member: Member) -> StageInputError:
+    """The shard now marked for the next run, as `validate` does with a damaged tar."""
+    shard, key = member.planned.shard or "", _key(member)
+    mark_bad_keys(layout.shard_bad(shard), [key])
+    return StageInputError(
+        f"shard {shard}: the bytes of sample {key} in its tar are damaged; the next "
+        f"`diffprep run {layout.dataset}` encodes that sample again"
+    )
+
+
+def _key(member: Member) -> str:
+    return f"{member.planned.sample_id:010d}"
 
 
 def _not_encoded(layout: Layout, member: Member, stage: str) -> StageInputError:
@@ -237,7 +254,7 @@ def _tar_sample(member: Member, tensors: "dict[str, torch.Tensor]") -> TarSample
         caption_digest=sample.caption_digest,
     )
     members = sample_members(tensors, caption=member.caption, metadata=metadata)
-    return TarSample(f"{member.planned.sample_id:010d}", members)
+    return TarSample(_key(member), members)
 
 
 def _sample_row(encoded: _Encoded, row: TarRow) -> SampleRow:

@@ -26,6 +26,7 @@ def source_index_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDef
             progress.stage("source_index", log=log) as shown,
         ):
             dataset.claim()
+            dataset.check_encoders()
             index = listed_index(dataset)
             write_index(dataset.layout.source_index, index)
             sync_partitions(context.instance, parts_of(dataset.name), index.parts.parts)

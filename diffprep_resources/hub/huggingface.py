@@ -10,6 +10,7 @@ from diffprep_resources.errors import ModelError
 from diffprep_resources.hub.access import HubAccess, refused, status_of
 from diffprep_resources.hub.base import Repository, RepositoryKind
 from diffprep_resources.hub.local import read_json_object
+from diffprep_resources.hub.polite import polite
 
 _NAME = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
 T = TypeVar("T")
@@ -97,6 +98,7 @@ def open_hub_repository(reference: str, *, access: HubAccess, used_for: str) -> 
         lambda: _file_names(repo_id, commit=commit, access=access),
         repo_id=repo_id,
         used_for=used_for,
+        patient=False,
     )
     return HubRepository(repo_id, commit, names, used_for, access)
 
@@ -128,7 +130,10 @@ def _file_names(repo_id: str, *, commit: str, access: HubAccess) -> tuple[str, .
     except CachedRepoTreeNotFoundError:
         pass
     try:
-        info = HfApi().model_info(repo_id, revision=commit, token=access.token())
+        info = polite(
+            lambda: HfApi().model_info(repo_id, revision=commit, token=access.token()),
+            what=repo_id,
+        )
         return tuple(sorted(sibling.rfilename for sibling in info.siblings or ()))
     except (HTTPError, OfflineModeIsEnabled):
         names = _snapshot_names(repo_id, commit=commit, access=access)
@@ -157,8 +162,9 @@ def _snapshot_names(repo_id: str, *, commit: str, access: HubAccess) -> tuple[st
     return tuple(sorted(path.relative_to(found).as_posix() for path in files))
 
 
-def _asked(call: Callable[[], T], *, repo_id: str, used_for: str) -> T:
-    """What `call` returns. Errors of the Hub become ModelError; a full disk and the like stay."""
+def _asked(call: Callable[[], T], *, repo_id: str, used_for: str, patient: bool = True) -> T:
+    """What `call` returns, tried again if `patient`. Errors of the Hub become ModelError; a full
+    disk and the like stay."""
     from httpx2 import HTTPError
     from huggingface_hub.errors import (
         LocalEntryNotFoundError,
@@ -168,7 +174,7 @@ def _asked(call: Callable[[], T], *, repo_id: str, used_for: str) -> T:
 
     refusals = (HTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, RevisionResolutionError)
     try:
-        return call()
+        return polite(call, what=f"{used_for}, {repo_id}") if patient else call()
     except refusals as error:
         raise _refused(_root_cause(error), repo_id=repo_id, used_for=used_for) from None
 

@@ -112,6 +112,10 @@ class Source(ABC):
         Raises SourceChangedError where the file is gone or shorter than it was.
         """
 
+    def are_here(self, stamps: Iterable[FileStamp]) -> bool:
+        """Whether the files can be read without being fetched first; always so for local ones."""
+        return True
+
     def other_members(self, path: str) -> dict[str, int]:
         """What a source file holds besides its pictures and their captions, counted by kind."""
         return {}

@@ -28,7 +28,7 @@ from diffprep_resources.sources.local_files import file_status
 from diffprep_resources.sources.names import FileRoot, inside
 from diffprep_resources.sources.remote_store import RemoteFile, RemoteStore
 from diffprep_resources.sources.shapes import Chosen, Shape
-from diffprep_resources.sources.transfer import fetch
+from diffprep_resources.sources.transfer import fetch, version_time_s
 from diffprep_resources.storage.locks import hold
 
 LOCK_WAIT_S = 24 * 3600.0
@@ -224,7 +224,10 @@ class RemoteSource(Source):
             status = file_status(inside(self._catalog, path))
         except SampleReject:
             return False
-        return status is not None and (file is None or file.size in (-1, status.st_size))
+        if status is None or file is None:
+            return status is not None
+        is_version = int(status.st_mtime) == version_time_s(file.version)
+        return is_version and file.size in (-1, status.st_size)
 
     def _bring(self, path: str) -> None:
         file = self._catalog.find(path)

@@ -43,7 +43,7 @@ def expected_sample(flux: FluxPipeline) -> Callable[..., dict[str, torch.Tensor]
         with torch.inference_mode():
             image = flux.image_processor.preprocess(Image.fromarray(pixels))
             posterior = flux.vae.encode(image).latent_dist
-            embeds, pooled, _ = flux.encode_prompt(
+            encoded: Any = flux.encode_prompt(
                 drawing.caption, drawing.caption, max_sequence_length=tokens
             )
         config = flux.vae.config
@@ -51,8 +51,8 @@ def expected_sample(flux: FluxPipeline) -> Callable[..., dict[str, torch.Tensor]
             "latents": (posterior.mode()[0] - config.shift_factor) * config.scaling_factor,
             "mean": posterior.mean[0],
             "logvar": posterior.logvar[0],
-            "prompt_embeds": embeds.squeeze(0),
-            "pooled_prompt_embeds": pooled.squeeze(0),
+            "prompt_embeds": encoded[0][0],
+            "pooled_prompt_embeds": encoded[1][0],
         }
 
     return compute
