@@ -82,7 +82,12 @@ def bury_dead_runs(instance: dg.DagsterInstance, layout: Layout) -> list[str]:
     The caller holds the dataset's run lock, so that no run that it covers is alive.
     """
     covered = dg.RunsFilter(
-        statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING],
+        statuses=[
+            dg.DagsterRunStatus.NOT_STARTED,
+            dg.DagsterRunStatus.STARTING,
+            dg.DagsterRunStatus.STARTED,
+            dg.DagsterRunStatus.CANCELING,
+        ],
         tags={DATASET: layout.dataset},
     )
     dead = {run.run_id for run in instance.get_runs(covered)}

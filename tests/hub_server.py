@@ -212,7 +212,9 @@ def serving() -> Iterator[DatasetHub]:
         hub.url = f"http://127.0.0.1:{front.server_port}"
         hub.storage_url = f"http://127.0.0.1:{storage.server_port}"
         threads = [
-            threading.Thread(target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.05})
+            threading.Thread(
+                target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.05}
+            )
             for server in (front, storage)
         ]
         for thread in threads:

@@ -16,7 +16,6 @@ from diffprep_resources.sources.transfer import Body, Wanted
 
 T = TypeVar("T")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_CHUNK_BYTES = 1 << 20
 _TIMEOUT_S = 60.0
 _GIT = "git-"
 _SHA256 = "sha256-"
@@ -119,7 +118,7 @@ class HubDatasetStore(RemoteStore):
         with get_session().stream("GET", url, headers=headers, timeout=_TIMEOUT_S) as response:
             hf_raise_for_status(response)
             begins = start if response.status_code == 206 else 0
-            yield Body(begins, response.iter_bytes(_CHUNK_BYTES))
+            yield Body(begins, response.iter_bytes())
 
     def _asked(self, call: Callable[[], T], *, what: str) -> T:
         from httpx2 import HTTPError

@@ -143,7 +143,8 @@ def test_a_source_without_pictures_is_a_clean_failure(project: "ProjectFolder", 
     report = one_object(result)
     check_shape(report)
     assert report["error"]["stage"] == "source_index"
-    assert str(project.pictures) in report["error"]["message"]
+    assert "set.yaml: the directory source" in report["error"]["message"]
+    assert "holds no" in report["error"]["message"]
     assert "Traceback" not in result.output
 
 

@@ -142,22 +142,6 @@ def test_one_more_picture_gives_events_for_its_shard_alone_and_all_are_fresh_aga
     assert set(statuses(project).values()) == {FRESH}
 
 
-def test_a_lost_log_is_told_again_without_encoding(
-    project: "ProjectFolder", monkeypatch: pytest.MonkeyPatch
-):
-    project.write_pictures(range(5))
-    project.write_recipe()
-    project.run()
-    monkeypatch.setenv("DAGSTER_HOME", str(project.folder / "another_home"))
-    report = project.run()
-    assert report.summaries["shard"].fresh == 2
-    for stage in SHARDS:
-        told = events(project, stage)
-        assert [event.partition for event in told] == shard_keys(0, 1)
-        assert all(event.metadata["reused"].value is True for event in told)
-    assert set(statuses(project).values()) == {FRESH}
-
-
 def test_a_failed_shard_is_failed_with_its_reason_the_others_are_done_and_the_next_run_repairs(
     project: "ProjectFolder", drawing: Callable[..., "Drawing"]
 ):
@@ -211,18 +195,28 @@ def run_stages(
         )
 
 
-def test_in_a_backfill_fresh_partitions_are_told_again_as_reused(project: "ProjectFolder"):
+def test_what_a_lost_log_or_a_backfill_must_hear_is_told_again_as_reused(
+    project: "ProjectFolder", monkeypatch: pytest.MonkeyPatch
+):
     project.write_pictures(range(5))
     project.write_recipe()
     project.run()
-    versions = [event.tags for event in events(project, "encode_text")]
+    versions = [(event.tags or {})[DATA_VERSION] for event in events(project, "encode_text")]
+    monkeypatch.setenv("DAGSTER_HOME", str(project.folder / "another_home"))
+    report = project.run()
+    assert report.summaries["shard"].fresh == 2
+    for stage in SHARDS:
+        told = events(project, stage)
+        assert [event.partition for event in told] == shard_keys(0, 1)
+        assert all(event.metadata["reused"].value is True for event in told)
+    assert set(statuses(project).values()) == {FRESH}
+
+    # A backfill counts a partition without an event as failed.
     assert run_stages(project, SHARDS, {"dagster/backfill": "abcdef"}).success
     told = events(project, "encode_text")
     assert [event.partition for event in told] == shard_keys(0, 1) * 2
-    assert [event.metadata["reused"].value for event in told] == [False, False, True, True]
-    assert [(event.tags or {})[DATA_VERSION] for event in told[2:]] == [
-        (tags or {})[DATA_VERSION] for tags in versions
-    ]
+    assert all(event.metadata["reused"].value is True for event in told)
+    assert [(event.tags or {})[DATA_VERSION] for event in told] == versions * 2
     assert set(statuses(project).values()) == {FRESH}
 
 

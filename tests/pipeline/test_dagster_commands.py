@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 import pytest
@@ -13,15 +15,22 @@ from diffprep_assets.jobs import PARENT
 from diffprep_assets.new_project import new_project
 from diffprep_assets.validate.dataset import validate_dataset
 
+if TYPE_CHECKING:
+    from tests.conftest import Drawing
+
 BIN = Path(sys.executable).parent
 
 
 @pytest.fixture
-def folder(tmp_path: Path, tiny_encoders: Path, monkeypatch: pytest.MonkeyPatch, request) -> Path:
+def folder(
+    tmp_path: Path,
+    tiny_encoders: Path,
+    drawing: Callable[..., "Drawing"],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
     """A new project with a recipe and pictures; its `.env` alone says where Dagster's home is."""
     folder = tmp_path / "project"
     new_project(folder)
-    drawing = request.getfixturevalue("drawing")
     pictures = folder / "pictures"
     pictures.mkdir()
     for number in range(6):
@@ -73,8 +82,20 @@ def check_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[dg.Dagster
     return runs
 
 
+# The README's third command as it is starts a process for each of five stages, four of which load
+# torch: a minute on one core.
+IN_PROCESS = """--config-json '{"execution": {"config": {"in_process": {}}}}'"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(IN_PROCESS, id="in-process"),
+        pytest.param("", id="as-written", marks=pytest.mark.long),
+    ],
+)
 def test_three_materialize_commands_make_a_dataset_from_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, options: str
 ):
     materialize = "dagster asset materialize -m diffprep_assets.definitions --select"
     shell(f"{materialize} mine/source_index", folder=folder)
@@ -86,7 +107,7 @@ def test_three_materialize_commands_make_a_dataset_from_nothing(
     stages = ["encode_latents", "encode_text", "shard", "energon_prepare", "validate"]
     selected = ",".join(f"mine/{stage}" for stage in stages)
     shell(
-        f'{materialize} {selected} --partition-range "$(diffprep range mine shards)"',
+        f'{materialize} {selected} --partition-range "$(diffprep range mine shards)" {options}',
         folder=folder,
     )
     assert len(check_made(folder, monkeypatch)) == 3
