@@ -8,7 +8,7 @@ from typing import Any
 
 from diffprep_assets.freshness import fingerprint
 from diffprep_assets.layout import Layout
-from diffprep_assets.recipe.folders import overlap
+from diffprep_assets.recipe.folders import is_remote, overlap
 from diffprep_assets.recipe.load import LoadedRecipe
 from diffprep_assets.recipe.schema import Recipe
 from diffprep_assets.recipe.stage_fields import (
@@ -29,11 +29,13 @@ from diffprep_resources.hub.models import ModelHub
 from diffprep_resources.sources.base import Source
 from diffprep_resources.sources.caption_files import caption_suffixes
 from diffprep_resources.sources.directory import DirectorySource
-from diffprep_resources.sources.fields import field_keys
+from diffprep_resources.sources.fields import FieldKeys, field_keys
 from diffprep_resources.sources.hub_folder import HubFolderSource
 from diffprep_resources.sources.hub_layout import HubChoice
 from diffprep_resources.sources.remote import RemoteSource
-from diffprep_resources.sources.shapes import HubShape
+from diffprep_resources.sources.remote_store import RemoteStore
+from diffprep_resources.sources.shapes import FolderShape, HubShape, Shape, TarShape
+from diffprep_resources.sources.stores import folder_store, pattern_store
 from diffprep_resources.sources.webdataset import WebDatasetSource
 from diffprep_resources.storage.atomic import write_bytes
 
@@ -69,23 +71,26 @@ class Dataset:
             caption_keys=fields.caption_keys,
         )
         if source.type == "directory":
-            return DirectorySource(self.loaded.input_dir or "", keys=keys)
+            folder = self.loaded.input_dir or ""
+            if not is_remote(folder):
+                return DirectorySource(folder, keys=keys)
+            shape = FolderShape(folder, caption_suffixes(keys))
+            return self._remote(folder_store(folder), shape, keys)
         if source.type == "webdataset":
-            return WebDatasetSource(self.loaded.input_path or "", keys=keys)
+            pattern = self.loaded.input_path or ""
+            if not is_remote(pattern):
+                return WebDatasetSource(pattern, keys=keys)
+            return self._remote(pattern_store(pattern), TarShape(pattern), keys)
         choice = HubChoice(source.hf_split, source.hf_name, source.hf_data_files)
         dataset = self.loaded.hf_dataset or ""
         if Path(dataset).is_absolute():
             return HubFolderSource(dataset, choice=choice, keys=keys)
-        return RemoteSource(
-            hub_dataset(
-                dataset,
-                revision=source.hf_revision,
-                access=HubAccess(token_file=self.loaded.hf_token_file),
-            ),
-            shape=HubShape(dataset, choice, caption_suffixes(keys)),
-            catalog=IndexCatalog(self.layout),
-            keys=keys,
-        )
+        access = HubAccess(token_file=self.loaded.hf_token_file)
+        store = hub_dataset(dataset, revision=source.hf_revision, access=access)
+        return self._remote(store, HubShape(dataset, choice, caption_suffixes(keys)), keys)
+
+    def _remote(self, store: RemoteStore, shape: Shape, keys: FieldKeys) -> RemoteSource:
+        return RemoteSource(store, shape=shape, catalog=IndexCatalog(self.layout), keys=keys)
 
     @cached_property
     def encoders(self) -> EncoderFamily:

@@ -12,6 +12,7 @@ from diffprep_assets.layout import Layout
 from diffprep_assets.partitions import PARTS, RECIPE_HASH, parts_of, shards_of, stage_key
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.names import asset_group_name
+from diffprep_assets.stop_signals import STOPPED, noticed_stop, same_handlers, stop_is_asked
 from diffprep_resources import errors
 from diffprep_resources.errors import DiffprepError
 from diffprep_resources.gpu_pool.file_lease import num_devices
@@ -53,27 +54,36 @@ def make_dataset(
     bury_dead_runs(instance, graph.dataset.layout)
     definitions = dg.Definitions(assets=graph.assets, resources=resources)
     job = definitions.resolve_implicit_global_asset_job_def()
-    for unit, stages in RUNS:
-        run_tags = {
-            RECIPE_HASH: graph.dataset.loaded.recipe_hash,
-            DATASET: name,
-            **(tags or {}),
-        }
-        if unit is not None:
-            ends = partition_range(instance, name, unit)
-            if ends is None:
-                raise DiffprepError(f"{name}: no {unit} are registered")
-            run_tags |= {RANGE_START: ends[0], RANGE_END: ends[1]}
-        result = job.execute_in_process(
-            instance=instance,
-            asset_selection=[stage_key(name, stage) for stage in stages],
-            tags=run_tags,
-            run_config=_run_config(name, stages, encode_config),
-            raise_on_error=False,
-        )
-        if not result.success:
-            return MadeDataset(_first_error(result))
+    with noticed_stop():
+        for unit, stages in RUNS:
+            if stop_is_asked():
+                return MadeDataset(("run", STOPPED))
+            with same_handlers():
+                result = job.execute_in_process(
+                    instance=instance,
+                    asset_selection=[stage_key(name, stage) for stage in stages],
+                    tags=_run_tags(graph, instance, unit) | dict(tags or {}),
+                    run_config=_run_config(name, stages, encode_config),
+                    raise_on_error=False,
+                )
+            if not result.success:
+                stage, message = _first_error(result)
+                return MadeDataset((stage, STOPPED if stop_is_asked() else message))
     return MadeDataset(None)
+
+
+def _run_tags(
+    graph: DatasetGraph, instance: dg.DagsterInstance, unit: str | None
+) -> dict[str, str]:
+    """The tags of a run over all partitions of a unit, or over none."""
+    name = graph.dataset.name
+    tags = {RECIPE_HASH: graph.dataset.loaded.recipe_hash, DATASET: name}
+    if unit is None:
+        return tags
+    ends = partition_range(instance, name, unit)
+    if ends is None:
+        raise DiffprepError(f"{name}: no {unit} are registered")
+    return tags | {RANGE_START: ends[0], RANGE_END: ends[1]}
 
 
 def bury_dead_runs(instance: dg.DagsterInstance, layout: Layout) -> list[str]:
@@ -198,10 +208,7 @@ def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
             stage = (event.step_key or "run").rsplit("__", 1)[-1]
             data = event.step_failure_data
             if data.error is not None and data.error.cls_name == "DagsterExecutionInterruptedError":
-                return (
-                    stage,
-                    "stopped; what is finished is kept, and the next run goes on from there",
-                )
+                return stage, STOPPED
             failure = data.user_failure_data
             if failure is not None and failure.description:
                 return stage, failure.description

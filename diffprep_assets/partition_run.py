@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffprep_assets.partition_worker import PartitionResult, PartitionTask
+from diffprep_assets.stop_signals import refuse_to_go_on
 from diffprep_resources.compute.base import ComputeEngine, Outcome, Task, WorkerSpec
 from diffprep_resources.compute.engines import Load
 from diffprep_resources.errors import DiffprepError
@@ -80,7 +81,8 @@ class PartitionRun:
                 load = Load(len(tasks), total, self.samples_per_process, self.worker_bytes)
                 with engine(load) as running:
                     made = SampleCounts()
-                    for outcome in running.run(self.spec, tasks, report=shown.advance):
+                    for outcome in running.run(self.spec, tasks, report=_advance(shown)):
+                        refuse_to_go_on()
                         yield from self._ended(outcome, shown)
                         if isinstance(outcome.result, PartitionResult):
                             made = made + outcome.result.counts
@@ -133,3 +135,13 @@ class PartitionRun:
             metadata["seconds"] = round(seconds, 3)
             metadata["samples_per_second"] = round(counts.samples_in / max(seconds, 1e-9), 2)
         return metadata
+
+
+def _advance(shown: StageProgress) -> Callable[[int], None]:
+    """Shows samples as they are done, and stops between batches when a signal asked for it."""
+
+    def advance(num_samples: int) -> None:
+        shown.advance(num_samples)
+        refuse_to_go_on()
+
+    return advance

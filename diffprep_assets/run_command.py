@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from diffprep_assets.bucket.table import note_counts
 from diffprep_assets.dagster_home import use_dagster_home
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import run_lock
@@ -105,6 +106,8 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
         written=prepared.samples.samples_out if prepared else 0,
         rejects=rejects.counts,
         first_rejects=rejects.first,
+        other_files=index.other_files if index else {},
+        notes=note_counts(path for path in tables if path.exists()),
         truncated=truncations(record for record in records if record is not None),
         output_dir=str(layout.output_dir),
     )

@@ -20,7 +20,8 @@ SHARD_STAGES = ("encode_latents", "encode_text", "shard")
 class RunReport:
     """One `diffprep run`. `error` is (stage, message); None: the dataset is whole and valid.
 
-    `rejects` counts by code, `first_rejects` names the first few of each.
+    `rejects` counts by code, `first_rejects` names the first few of each. `other_files` counts
+    source files that hold no samples, `notes` what was done to samples that were kept.
     """
 
     dataset: str
@@ -33,6 +34,8 @@ class RunReport:
     rejects: Mapping[str, int] = field(default_factory=dict)
     first_rejects: Mapping[str, Sequence[Reject]] = field(default_factory=dict)
     truncated: Sequence[Truncation] = ()
+    other_files: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
     output_dir: str | None = None
 
     @property
@@ -61,6 +64,8 @@ class RunReport:
                 for code, rejects in sorted(self.first_rejects.items())
             },
             "truncated": truncations_json(self.truncated),
+            "other_files": dict(self.other_files),
+            "notes": dict(sorted(self.notes.items())),
             "output_dir": self.output_dir,
         }
 
@@ -68,6 +73,13 @@ class RunReport:
         """What a person is told at the end."""
         lines: list[Table | str] = [self.as_table(), *self._reject_lines()]
         lines += [escape(f"{item.sentence}.") for item in self.truncated if item.truncated]
+        for words, counts in (
+            ("Noted on samples that were kept", self.notes),
+            ("Other files of the source, not read", self.other_files),
+        ):
+            if counts:
+                named = ", ".join(f"{in_one_line(key)} {n:,}" for key, n in _most(counts))
+                lines.append(escape(f"{words}: {named}"))
         if self.ok and all(
             summary.unit is None or (not summary.done and not summary.failed)
             for summary in self.summaries.values()
@@ -111,6 +123,13 @@ class RunReport:
                 *(f"{rejected:,}", f"{summary.seconds:.1f}"),
             )
         return table
+
+
+def _most(counts: Mapping[str, int], named: int = 8) -> list[tuple[str, int]]:
+    """The most frequent first; the rest as one."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    rest = sum(count for _, count in ordered[named:])
+    return ordered[:named] + ([("others", rest)] if rest else [])
 
 
 def in_one_line(text: str) -> str:

@@ -1,6 +1,8 @@
 """The bucket table of one part: one row per sample, kept or rejected, in source order."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -8,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from diffprep_resources.storage.atomic import replace_file
@@ -127,3 +130,14 @@ def read_rows(path: Path) -> Iterator[BucketRow]:
             for row in batch.to_pylist():
                 values = {name: row[name] for name in names}
                 yield BucketRow(**{**values, "notes": tuple(values["notes"])})
+
+
+def note_counts(paths: Iterable[Path]) -> Counter[str]:
+    """How many kept samples of the tables have each note; numbers in a note play no part."""
+    counts: Counter[str] = Counter()
+    for path in paths:
+        kept = pc.field("code").is_null()
+        column = pq.read_table(path, columns=["notes"], filters=kept).column("notes")
+        for notes in column.to_pylist():
+            counts.update({re.sub(r"\d+", "N", note) for note in notes})
+    return counts

@@ -19,19 +19,18 @@ HUB_SIZES = (
 LOADING = """\
 ```python
 from megatron.energon import WorkerConfig, get_loader, get_train_dataset
-
 from diffprep_resources.trainers.energon import PreencodedTaskEncoder
 
+workers = WorkerConfig(rank=0, world_size=1, num_workers=0)
 dataset = get_train_dataset(
     "{folder}",
-    batch_size=8,
+    batch_size=4,
     shuffle_buffer_size=1000,
     max_samples_per_sequence=100,
-    worker_config=WorkerConfig.default_worker_config(),
+    worker_config=workers,
     task_encoder=PreencodedTaskEncoder(),
 )
-for batch in get_loader(dataset):
-    ...
+loader = get_loader(dataset)
 ```
 """
 

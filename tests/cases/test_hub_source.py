@@ -407,3 +407,56 @@ def test_a_token_is_sent_to_the_hub_alone_and_stands_nowhere(
         if path.is_file() and path != file and token.encode() in path.read_bytes()
     ]
     assert holding == []
+
+
+def test_the_token_file_goes_before_the_variable_and_the_variable_before_the_login(
+    project: "ProjectFolder",
+    hub: "DatasetHub",
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: "Path",
+) -> None:
+    hub.add(REPO, tables(range(1)))
+    file, login = tmp_path / "token", tmp_path / "hf" / "token"
+    file.write_text("hf_file")
+    file.chmod(0o600)
+    login.parent.mkdir(exist_ok=True)
+    login.write_text("hf_login")
+    recipe(project)
+
+    def used() -> set[str | None]:
+        hub.tokens.clear()
+        project.dataset().source.listing()
+        return hub.tokens
+
+    assert used() == {"Bearer hf_login"}
+    monkeypatch.setenv("HF_TOKEN", "hf_variable")
+    assert used() == {"Bearer hf_variable"}
+    project.write_recipe_over(auth={"hf_token_file": str(file)})
+    assert used() == {"Bearer hf_file"}
+    file.chmod(0o644)
+    report = project.run()
+    assert report.error is not None
+    assert "must have mode 600 or 400, got 644" in report.error[1]
+
+
+def test_encoders_on_the_hub_come_through_passing_faults(
+    project: "ProjectFolder", hub: "DatasetHub", tiny_encoders: "Path"
+) -> None:
+    files = {
+        path.relative_to(tiny_encoders).as_posix(): path.read_bytes()
+        for path in tiny_encoders.rglob("*")
+        if path.is_file()
+    }
+    commit = hub.add("owner/flux", files)
+    project.write_pictures(range(2))
+    project.write_recipe(model={"model_path": "owner/flux"})
+    hub.faults = {
+        "GET /api/models": [429, 503, "reset"],
+        "HEAD /owner/flux": [503],
+        "GET /owner/flux": [429, "reset", "cut"],
+    }
+    report = project.run()
+    assert (report.error, report.written) == (None, 2)
+    assert hub.faults == {"GET /api/models": [], "HEAD /owner/flux": [], "GET /owner/flux": []}
+    published = json.loads(project.layout().dataset_json.read_bytes())
+    assert published["models"]["vae"]["weights"]["revision"] == commit

@@ -137,10 +137,23 @@ def make_shard(layout: Layout) -> ShardFactory:
 @pytest.fixture
 def description() -> DatasetDescription:
     return DatasetDescription(
+        latents_scale=(0.3611, 0.1159),
         dataset="demo",
         recipe={"image": {"image_size": 64}},
         recipe_hash="0" * 32,
-        models={"vae": {"role": "vae", "reference": "tiny", "revision_or_digest": "abc"}},
+        models={
+            "vae": {
+                "role": "vae",
+                "weights": {
+                    "kind": "local",
+                    "reference": "tiny",
+                    "revision": "abc",
+                    "subfolder": "vae",
+                },
+                "tokenizer": None,
+                "fingerprint": "def",
+            }
+        },
         source_revision=None,
         listed=0,
         rejects={},

@@ -200,25 +200,25 @@ def test_killed_at_random_moments_the_dataset_is_that_of_a_run_in_peace(
     published = {path.name: path.read_bytes() for path in workplace.output.glob("*.tar")}
     start_over(workplace)
 
-    rng, kills = random.Random(plan.seed), 0
+    rng, kills, left = random.Random(plan.seed), 0, seconds
     while kills < plan.kills:
+        if left < 0.1 * seconds:
+            start_over(workplace)
+            left = seconds
         kill = list(KILLS.values())[kills % len(KILLS)]
         run = start(workplace, *plan.options)
         run.wait_for_start()
-        if run.ended_within(rng.uniform(0, seconds)):
-            # All was done before the moment came.
-            assert run.ended()[0] == 0
-            assert workplace.tar_digests() == expected
-            start_over(workplace)
-            continue
-        kill(run)
-        kills += 1
-        code = run.ended()[0]; print("KILL", kill.__name__, round(seconds, 1), code, len(list(workplace.work.glob("shards/*.json"))), len(list(workplace.work.rglob("*"))), len(list(workplace.output.rglob("*"))))
+        delay = rng.uniform(0, left)
+        left -= delay
+        if not run.ended_within(delay):
+            kill(run)
+            kills += 1
+        code = run.ended()[0]
         nothing_torn_counts_as_whole(workplace)
         if code == 0:
-            # In spite of a worker's death, or a moment too late.
+            # A moment too late, or in spite of a worker's death.
             assert workplace.tar_digests() == expected
-            start_over(workplace)
+            left = 0
 
     _, report = in_peace(workplace, *plan.options)
     assert report["ok"]
@@ -236,3 +236,21 @@ def start_over(workplace: "Workplace") -> None:
     """No dataset, but Dagster's log of the runs before."""
     shutil.rmtree(workplace.folder / "work")
     shutil.rmtree(workplace.folder / "out", ignore_errors=True)
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.3, 0.6])
+def test_asked_to_stop_a_run_stops_soon_and_says_so(
+    workplace: "Workplace", drawing: Draw, monkeypatch: pytest.MonkeyPatch, moment: float
+):
+    fill(workplace, drawing, pictures=16, shard_size=2)
+    run = start(workplace)
+    run.wait_for_start()
+    time.sleep(moment)
+    run.process.terminate()
+    asked = time.monotonic()
+    code, _, err = run.ended()
+    assert time.monotonic() - asked < 15
+    assert code in (1, 130)
+    assert "stopped; what is finished is kept" in err
+    assert [name for name in workplace.leftovers() if ".writing-" in name] == []
+    nothing_torn_counts_as_whole(workplace)

@@ -56,7 +56,7 @@ def test_equal_content_gives_equal_bytes_and_comes_back(
     assert content["names"] == {"000000": 2, "000004": 7}
     assert plan_shards(content) == {"000000-2.tar": "g1-64-64x32-000000"}
     assert content["recipe_hash"] == "0" * 32
-    assert content["models"]["vae"]["revision_or_digest"] == "abc"
+    assert content["models"]["vae"]["weights"]["revision"] == "abc"
 
 
 def test_a_stages_fingerprint_follows_its_shards_and_not_their_order(

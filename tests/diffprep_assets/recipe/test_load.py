@@ -24,6 +24,8 @@ def test_a_minimal_recipe_gets_every_default(load, tmp_path: Path):
         "splits": None,
         "split_seed": 0,
         "finalize": True,
+        "intermediates": "prune",
+        "max_reject_rate": 0.05,
         "compress": False,
     }
     assert loaded.recipe.model.model_path == "black-forest-labs/FLUX.1-dev"

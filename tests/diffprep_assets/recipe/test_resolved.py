@@ -44,9 +44,17 @@ def test_numbers_stay_numbers_and_fractions_are_text(load):
 
 def test_keys_that_do_not_apply_are_left_out(load):
     plain, other = load(HEAD).resolved, load(TEXTS[1]).resolved
-    assert set(plain["source"]) == {"type", "input_dir"}
+    assert set(plain["source"]) == {"type", "input_dir", "keep_downloads"}
     assert set(other["source"]) == set(
-        ("type", "hf_dataset", "hf_name", "hf_split", "hf_revision", "hf_data_files")
+        (
+            "type",
+            "hf_dataset",
+            "hf_name",
+            "hf_split",
+            "hf_revision",
+            "hf_data_files",
+            "keep_downloads",
+        )
     )
     assert "train_split" not in other["output"]
     assert "image_keys" not in other["data_format"]

@@ -42,6 +42,7 @@ def test_the_keys_are_those_of_the_design():
             "hf_revision",
             "hf_data_files",
             "input_path",
+            "keep_downloads",
         },
         "data_format": {"image_key", "caption_key", "image_keys", "caption_keys"},
         "output": {
@@ -53,6 +54,8 @@ def test_the_keys_are_those_of_the_design():
             "splits",
             "split_seed",
             "finalize",
+            "intermediates",
+            "max_reject_rate",
             "compress",
         },
         "model": {

@@ -66,7 +66,9 @@ def test_max_samples_registers_only_the_parts_needed():
 def test_max_samples_cuts_a_tar_short_and_opens_no_tar_that_is_not_needed():
     counts = {"0.tar": 10, "1.tar": 10}
     tars = [("0.tar", None), ("1.tar", None), ("2.tar", None)]
-    parts = assigned(EMPTY, tars, files_per_part=1, max_samples=15, count=lambda file: counts[file.path])
+    parts = assigned(
+        EMPTY, tars, files_per_part=1, max_samples=15, count=lambda file: counts[file.path]
+    )
     assert parts.parts == ["p00000", "p00001"]
     assert parts.limits == {"p00001": 5}
 
