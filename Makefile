@@ -15,17 +15,18 @@ help:
 	@echo "make ui         the Dagster web UI, on port 3000"
 
 $(VENV)/installed: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "diffprep needs Python 3.11 or newer, this is " + sys.version)'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "diffprep needs Python 3.11 or newer, this is " + sys.version)'
+	@echo "installing into $(VENV); the first time takes a few minutes"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
 
 install: $(VENV)/installed
 
 demo: install
-	$(BIN)/diffprep demo
+	@$(BIN)/diffprep demo
 
 test: install
 	$(BIN)/python -m pytest -n 2 tests

@@ -47,6 +47,12 @@ def explained(command: Command) -> Command:
         except DiffprepError as error:
             err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
             raise typer.Exit(WRONG_USE if isinstance(error, SettingError) else FAILED) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            # A full or read-only disk, a mount that went: the message names the file.
+            err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+            raise typer.Exit(FAILED) from error
         except KeyboardInterrupt as error:
             err.print("stopped; what is finished is kept, and the next run goes on from there")
             raise typer.Exit(STOPPED) from error

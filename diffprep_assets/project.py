@@ -39,7 +39,7 @@ class ProjectSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     storage_root: Text = Field(
-        default="data/work",
+        default="data/storage",
         description="folder of unfinished and finished shards, relative to this file",
     )
     recipes: Text = Field(

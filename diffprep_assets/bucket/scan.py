@@ -11,7 +11,7 @@ from diffprep_assets.bucket.table import BucketRow
 from diffprep_assets.freshness import digest_of
 from diffprep_assets.recipe.schema import Captions, Image
 from diffprep_resources.captions.text import caption_texts
-from diffprep_resources.errors import SampleReject
+from diffprep_resources.errors import SampleReject, SourceChangedError
 from diffprep_resources.pictures.decode import PictureLimits, probe
 from diffprep_resources.sources.base import FileStamp, Source, SourceSample
 
@@ -36,7 +36,8 @@ def scanned(
     """The rows of each picture in source order, and whether its bytes were read.
 
     `known` holds rows made by these very rules, by file; those of a file whose stamp is unchanged
-    are taken over. One picture is in memory at a time.
+    are taken over. One picture is in memory at a time. Raises SourceChangedError where a file that
+    cannot be read is not as it was stamped: a source that goes meanwhile leaves no sample out.
     """
 
     def unchanged(stamp: FileStamp) -> bool:
@@ -49,10 +50,16 @@ def scanned(
                 for _, rows in groupby(known[stamp.path], key=lambda row: row.group):
                     yield list(rows), False
             continue
-        changed = list(run)
-        digests = {stamp.path: stamp_digest(stamp) for stamp in changed}
-        for sample in source.samples(changed):
-            yield rows_of(sample, rules=rules, stamp=digests[sample.location.path]), True
+        changed = {stamp.path: stamp for stamp in run}
+        digests = {path: stamp_digest(stamp) for path, stamp in changed.items()}
+        for sample in source.samples(changed.values()):
+            path = sample.location.path
+            rows = rows_of(sample, rules=rules, stamp=digests[path])
+            if rows[0].transient and [*source.stamps([path])] != [changed[path]]:
+                raise SourceChangedError(
+                    f"source changed since download: {sample.source_key}; run download again"
+                )
+            yield rows, True
 
 
 def stamp_digest(stamp: FileStamp) -> str:

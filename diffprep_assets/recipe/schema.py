@@ -153,10 +153,11 @@ class Output(Section):
         default=True, description="write index and metadata; false publishes tars only"
     )
     intermediates: Literal["prune", "keep"] = Field(
-        "prune", description="prune removes latents and text once they are in a finished tar"
+        default="prune",
+        description="prune removes latents and text once they are in a finished tar",
     )
     max_reject_rate: float = Field(
-        0.05,
+        default=0.05,
         ge=0,
         le=1,
         description="stop encoding when a larger share is rejected, after at least 200 samples",

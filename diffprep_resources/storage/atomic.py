@@ -33,6 +33,11 @@ def replace_file(path: Path, *, before: Callable[[], None] | None = None) -> Ite
         if before is not None:
             before()
         commit(temporary, path)
+    except OSError as error:
+        # A write does not say what it was writing.
+        if error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -460,3 +461,20 @@ def test_encoders_on_the_hub_come_through_passing_faults(
     assert hub.faults == {"GET /api/models": [], "HEAD /owner/flux": [], "GET /owner/flux": []}
     published = json.loads(project.layout().dataset_json.read_bytes())
     assert published["models"]["vae"]["weights"]["revision"] == commit
+
+
+def test_a_pickled_source_fetches_and_reads_alike(
+    project: "ProjectFolder", hub: "DatasetHub"
+) -> None:
+    hub.add(REPO, tables(range(2), files=1))
+    recipe(project)
+    dataset = project.dataset()
+    write_index(dataset.layout.source_index, listed_index(dataset))
+    source = pickle.loads(pickle.dumps(dataset.source))
+    stamps = list(source.stamps(["data/train-00000-of-00001.parquet"]))
+    assert stamps == list(dataset.source.stamps(["data/train-00000-of-00001.parquet"]))
+    assert not source.are_here(stamps)
+    samples = list(source.samples(stamps))
+    assert [sample.image for sample in samples] == [draw(0).data, draw(1).data]
+    assert source.read_image(samples[1].location) == draw(1).data
+    assert source.are_here(stamps)

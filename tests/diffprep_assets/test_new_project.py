@@ -22,7 +22,7 @@ def test_a_new_project_has_every_file_and_loads(tmp_path: Path):
         *(".dagster/dagster.yaml", "recipes/demo.yaml", "recipes/examples/directory.yaml"),
     }
     project = load_project(folder / "dagster_project.toml")
-    assert project.storage_root == folder / "data" / "work"
+    assert project.storage_root == folder / "data" / "storage"
     assert [path.stem for path in project.recipe_files()] == ["demo"]
     assert load_recipe(project.recipe_path("demo"), base=folder).recipe.image.mode == "buckets"
     assert "load_from" in yaml.safe_load((folder / "workspace.yaml").read_text())

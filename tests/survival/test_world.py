@@ -195,15 +195,14 @@ def test_on_a_full_disk_a_run_says_so_and_goes_on_when_there_is_room(
     small = disk(name, "size=16k")
     stages = []
     for kilobytes in range(40, 2000, 48):
-        report = workplace.run()
-        if report.error is None:
+        if (report := workplace.run()).error is None:
             break
         stage, message = report.error
         stages.append(stage)
         assert "No space left on device" in message, report.error
         assert str(small.folder) in message, report.error
         small.change(f"size={kilobytes}k")
-    assert report.error is None
+    assert workplace.run().error is None
     assert len(set(stages)) >= (3 if name == "work" else 1), stages
     assert workplace.tar_digests() == expected
     assert workplace.leftovers() == []
@@ -255,7 +254,7 @@ def test_files_that_may_not_grow_lose_nothing(
             assert "File too large" in report.error[1], report.error
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert {"encode_text", "shard"} <= set(stages), stages
+    assert {"bucket", "shard"} <= set(stages), stages
     assert workplace.run().error is None
     assert workplace.tar_digests() == expected
     assert workplace.leftovers() == []
@@ -308,8 +307,7 @@ def test_a_flipped_byte_is_found_and_the_next_run_mends_that_shard_alone(
     with workplace.command("validate", str(workplace.output), "--full") as process:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 1
-    (line,) = [line for line in (out + err).splitlines() if row.key in line and "digest" in line]
-    assert name in line
+    assert f"{name}/{row.key}: its bytes changed" in out + err
     # Nothing was said of the others.
     assert "000000.tar" not in out + err
     assert "000002.tar" not in out + err
