@@ -20,7 +20,7 @@ def make_project(folder: Path, text: str = "") -> Path:
 def test_an_empty_file_gives_every_default(tmp_path: Path):
     project = find_project(make_project(tmp_path))
     assert project.folder == tmp_path
-    assert project.storage_root == tmp_path / "data" / "work"
+    assert project.storage_root == tmp_path / "data" / "storage"
     assert project.recipes == tmp_path / "recipes"
     assert project.devices == ()
     assert project.lock_wait_minutes == 60
