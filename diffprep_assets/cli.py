@@ -37,6 +37,7 @@ from diffprep_assets.run_report import PART_STAGES, SHARD_STAGES
 from diffprep_assets.stage_inputs import how_to_make
 from diffprep_assets.validate.report import ValidationReport
 from diffprep_resources.errors import DiffprepError, SettingError
+from diffprep_resources.storage.locks import hold
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -242,7 +243,10 @@ def _mark_bad_shards(path: Path, report: ValidationReport) -> list[str]:
         except SettingError:
             continue
         if loaded.output_dir.resolve() == path.resolve():
-            marked = mark_bad(Dataset(loaded, found.storage_root).layout, report)
+            layout = Dataset(loaded, found.storage_root).layout
+            wait_s = found.lock_wait_minutes * 60
+            with hold(layout.dataset_lock, holder="diffprep validate", shared=True, wait_s=wait_s):
+                marked = mark_bad(layout, report)
             words = f"`diffprep run {loaded.name}` mends it"
             return [f"     marked for the next run: {', '.join(marked)}; {words}"] if marked else []
     return []

@@ -4,8 +4,11 @@ Equal to what `prepare_dataset` of energon 7.4.1 makes: `.idx`, `.info.json` and
 for byte, `index.sqlite` row for row. `index.uuid` is random there and follows the content here.
 """
 
+import contextlib
+import errno
 import json
 import os
+import sqlite3
 import struct
 import uuid
 from collections.abc import Mapping, Sequence
@@ -122,12 +125,13 @@ def write_index_sqlite(path: Path, shards: Sequence[PublishedShard]) -> None:
     from megatron.energon.epathlib import EPath
     from megatron.energon.flavors.webdataset.indexing import SqliteIndexWriter
 
-    writer = SqliteIndexWriter(EPath(path))
     try:
-        for number, shard in enumerate(shards):
-            _append_shard(writer, number, read_samples(shard.samples))
-    finally:
-        writer.close()
+        with contextlib.closing(SqliteIndexWriter(EPath(path))) as writer:
+            for number, shard in enumerate(shards):
+                _append_shard(writer, number, read_samples(shard.samples))
+    except sqlite3.OperationalError as error:
+        number = errno.ENOSPC if "full" in str(error) else errno.EIO
+        raise OSError(number, os.strerror(number), str(path)) from error
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from diffprep_assets.download.worker import release_downloads, remove_gone
 from diffprep_assets.encode_text.worker import empty_caption_is_fresh
 from diffprep_assets.energon_prepare.metadata_files import EmptyEncodings
 from diffprep_assets.energon_prepare.names import Split
+from diffprep_assets.energon_prepare.output_state import load_state, save_state
 from diffprep_assets.energon_prepare.provenance import DatasetDescription
 from diffprep_assets.energon_prepare.publish import FinishedShard, publish
 from diffprep_assets.freshness import digest_of, fingerprint
@@ -146,6 +147,12 @@ def last_prepared(layout: Layout) -> dict[str, Any] | None:
         return json.loads(layout.prepared.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
+
+
+def forget_published(layout: Layout) -> None:
+    """The next `energon_prepare` looks at every published file, and writes the index again."""
+    layout.prepared.unlink(missing_ok=True)
+    save_state(layout, replace(load_state(layout), index_stamps={}))
 
 
 def remove_orphans(dataset: Dataset, records: list[ShardRecord]) -> None:

@@ -117,7 +117,8 @@ def bad_keys(path: Path) -> frozenset[str]:
 
 
 def mark_bad_keys(path: Path, keys: Iterable[str]) -> None:
-    """The mark at `path` with `keys` added: the next run takes over none of those rows."""
+    """The mark at `path` (Layout.shard_bad) with `keys` added: the next run writes the shard anew,
+    and takes over none of those rows."""
     marked = {"keys": sorted({*bad_keys(path), *keys})}
     write_bytes(path, json.dumps(marked).encode())
 

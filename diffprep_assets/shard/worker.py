@@ -219,6 +219,8 @@ def _write_samples(
 def _marked_bad(layout: Layout, member: Member) -> StageInputError:
     """The shard now marked for the next run, as `validate` does with a damaged tar."""
     shard, key = member.planned.shard or "", _key(member)
+    # The published name may be a link to these very bytes.
+    layout.prepared.unlink(missing_ok=True)
     mark_bad_keys(layout.shard_bad(shard), [key])
     return StageInputError(
         f"shard {shard}: the bytes of sample {key} in its tar are damaged; the next "

@@ -7,10 +7,14 @@ from typing import Any
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.energon_prepare.provenance import plan_shards, read_provenance
-from diffprep_assets.energon_prepare.update import output_stamps, published_fingerprint
+from diffprep_assets.energon_prepare.update import (
+    forget_published,
+    output_stamps,
+    published_fingerprint,
+)
 from diffprep_assets.freshness import fingerprint
 from diffprep_assets.layout import Layout
-from diffprep_assets.shard.record import read_record
+from diffprep_assets.shard.record import mark_bad_keys, read_record
 from diffprep_assets.stage_inputs import missing_whole_stage, shards_of_plan
 from diffprep_assets.validate.dataset import validate_dataset
 from diffprep_assets.validate.report import Check, ValidationReport
@@ -63,7 +67,11 @@ def validate_published(dataset: Dataset) -> Validated:
 
 
 def mark_bad(layout: Layout, report: ValidationReport) -> list[str]:
-    """The plan's shards that failures name, now marked; the next run writes them anew."""
+    """The plan's shards that failures name, now marked; the next run writes them anew.
+
+    It publishes again whatever failed: bytes may have changed while size and times stayed.
+    """
+    forget_published(layout)
     content = read_provenance(layout.dataset_json)
     names = plan_shards(content) if content else {}
     bad: dict[str, set[str]] = {}
@@ -73,8 +81,7 @@ def mark_bad(layout: Layout, report: ValidationReport) -> list[str]:
             if failure.key:
                 keys.add(failure.key)
     for shard, keys in bad.items():
-        marked = {"keys": sorted(keys)}
-        write_bytes(layout.shard_bad(shard), json.dumps(marked).encode())
+        mark_bad_keys(layout.shard_bad(shard), keys)
     return sorted(bad)
 
 

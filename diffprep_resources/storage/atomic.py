@@ -26,20 +26,27 @@ def replace_file(path: Path, *, before: Callable[[], None] | None = None) -> Ite
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
     try:
-        with temporary.open("w+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if before is not None:
-            before()
-        commit(temporary, path)
+        with _named_in_errors(path):
+            with temporary.open("w+b") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if before is not None:
+                before()
+            commit(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _named_in_errors(path: Path) -> Iterator[None]:
+    """A write that fails does not say what it was writing; here it does."""
+    try:
+        yield
     except OSError as error:
-        # A write does not say what it was writing.
         if error.filename is None:
             error.filename = str(path)
         raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -71,7 +78,11 @@ def link_or_copy(source: Path, target: Path) -> None:
         try:
             os.link(source, temporary)
         except OSError:
-            with source.open("rb") as read, temporary.open("wb") as write:
+            with (
+                _named_in_errors(target),
+                source.open("rb") as read,
+                temporary.open("wb") as write,
+            ):
                 shutil.copyfileobj(read, write, 1 << 20)
                 write.flush()
                 os.fsync(write.fileno())
