@@ -213,7 +213,8 @@ def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
             if failure is not None and failure.description:
                 return stage, failure.description
             error = data.error
-            while error is not None and error.cause is not None:
+            # Below Dagster's own errors is ours; what that was raised from says less.
+            while error is not None and error.cause is not None and _is_dagsters(error.cls_name):
                 error = error.cause
             if error is None:
                 return stage, "failed"
@@ -221,6 +222,10 @@ def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
             words = error.message.strip()
             return stage, words.partition(f"{error.cls_name}: ")[2] or words
     return "run", "failed before its first stage"
+
+
+def _is_dagsters(class_name: str | None) -> bool:
+    return (class_name or "").startswith("Dagster")
 
 
 def _words(message: str) -> str:

@@ -36,7 +36,7 @@ def run_and_show(
         report = run_dataset(request, _progress(), say=lambda text: err.print(text, soft_wrap=True))
     except DiffprepError as error:
         if as_json:
-            print(json.dumps(failed_before_running(Path(name).stem, str(error)).as_json()))
+            print(json.dumps(failed_before_running(Path(name).stem, error).as_json()))
         raise
     if as_json:
         print(json.dumps(report.as_json()))

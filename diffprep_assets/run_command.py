@@ -113,6 +113,7 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
     )
 
 
-def failed_before_running(name: str, message: str) -> RunReport:
+def failed_before_running(name: str, error: DiffprepError) -> RunReport:
     """The report of a run that its recipe or another run kept from starting."""
-    return RunReport(dataset=name, recipe_hash=None, error=("recipe", message))
+    stage = "run" if isinstance(error, DatasetLockedError) else "recipe"
+    return RunReport(dataset=name, recipe_hash=None, error=(stage, str(error)))

@@ -1,7 +1,7 @@
 """What a run came to: one JSON object, or a table for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.markup import escape
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from diffprep_assets.freshness import STAGES
 from diffprep_assets.rejects import Reject
-from diffprep_assets.shard.truncation import Truncation, truncations_json
+from diffprep_assets.shard.truncation import Truncation
 from diffprep_resources.progress.base import StageSummary
 
 PART_STAGES = ("download", "bucket")
@@ -59,13 +59,6 @@ class RunReport:
             "listed": self.listed,
             "written": self.written,
             "rejects": dict(sorted(self.rejects.items())),
-            "first_rejects": {
-                code: [asdict(reject) for reject in rejects]
-                for code, rejects in sorted(self.first_rejects.items())
-            },
-            "truncated": truncations_json(self.truncated),
-            "other_files": dict(self.other_files),
-            "notes": dict(sorted(self.notes.items())),
             "output_dir": self.output_dir,
         }
 

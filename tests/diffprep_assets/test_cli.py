@@ -24,8 +24,7 @@ SHARDS = ("encode_latents", "encode_text", "shard")
 # What the README documents of `run --json`, and nothing else.
 REPORT_KEYS = {
     *("dataset", "ok", "error", "generation", "recipe_hash", "stages"),
-    *("listed", "written", "rejects", "first_rejects", "truncated"),
-    *("other_files", "notes", "output_dir"),
+    *("listed", "written", "rejects", "output_dir"),
 }
 
 

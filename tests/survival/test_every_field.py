@@ -255,6 +255,7 @@ CHANGES: dict[str, list[Change]] = {
             why="source.hf_data_files none -> [a/train-00000*]",
         )
     ],
+    "source.keep_downloads": [Change(False, whole=())],
     "data_format.image_key": [
         Change(
             "photo",
@@ -368,15 +369,12 @@ CHANGES: dict[str, list[Change]] = {
     ],
     "model.vae_path": [
         Change(OTHER_ENCODERS, redone=ALL_LATENTS, why="model.vae changed"),
-        Change(SAME_ENCODERS, whole=()),
     ],
     "model.t5_path": [
         Change(OTHER_ENCODERS, redone=ALL_TEXT, why="model.t5 changed"),
-        Change(SAME_ENCODERS, whole=()),
     ],
     "model.clip_path": [
         Change(OTHER_ENCODERS, redone=ALL_TEXT, why="model.clip changed"),
-        Change(SAME_ENCODERS, whole=()),
     ],
     "model.precision": [Change("bf16", redone=ALL_SHARDS, why="model.precision fp32 -> bf16")],
     "model.t5_max_length": [Change(12, redone=ALL_TEXT, why="model.t5_max_length 24 -> 12")],

@@ -115,7 +115,7 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("intermediates", ["prune", "keep"])
+@pytest.mark.parametrize("intermediates", ["prune", pytest.param("keep", marks=pytest.mark.long)])
 def test_an_edit_costs_what_it_changes(
     workplace: "Workplace",
     drawing: Draw,
@@ -207,7 +207,7 @@ def test_a_sample_that_moves_to_another_bucket_keeps_its_id_and_its_text(
     assert {key: after[key] for key in others} == {key: before[key] for key in others}
 
 
-@pytest.mark.parametrize("intermediates", ["prune", "keep"])
+@pytest.mark.parametrize("intermediates", ["prune", pytest.param("keep", marks=pytest.mark.long)])
 def test_other_shard_sizes_and_back_encode_nothing_and_change_no_sample(
     workplace: "Workplace",
     drawing: Draw,

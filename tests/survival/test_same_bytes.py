@@ -37,11 +37,25 @@ class Shuffled(ComputeEngine):
         return self.engine.run(spec, shuffled, report=report)
 
 
-class Always(Engines):
-    """One engine for every stage, however little there is to do."""
+@dataclass(frozen=True)
+class Only(ComputeEngine):
+    """Another engine for the work of some specs, by name, and this process for the rest."""
 
-    def __init__(self, engine: ComputeEngine) -> None:
-        self.engine = engine
+    engine: ComputeEngine
+    specs: tuple[str, ...]
+
+    def run(self, spec: WorkerSpec, tasks: Sequence[Task], *, report: Report) -> Iterator[Outcome]:
+        chosen = type(spec).__name__ in self.specs
+        engine = self.engine if chosen else InlineEngine(device="cpu")
+        return engine.run(spec, tasks, report=report)
+
+
+class Always(Engines):
+    """One engine for every stage, however little there is to do; `only` for the work of these
+    specs, the others here."""
+
+    def __init__(self, engine: ComputeEngine, only: Sequence[str] = ()) -> None:
+        self.engine = Only(engine, tuple(only)) if only else engine
 
     @contextmanager
     def cpu(self, load: Load) -> Iterator[ComputeEngine]:
@@ -73,22 +87,24 @@ def expected(workplaces: Callable[[str], "Workplace"], drawing: Draw) -> dict[st
     return workplace.tar_digests()
 
 
+SHUFFLED_HERE = Shuffled(InlineEngine(device="cpu"), 1)
+TWO, FOUR = (Shuffled(LocalEngine(["cpu"] * number), number) for number in (2, 4))
 ENGINES = [
-    pytest.param(Shuffled(InlineEngine(device="cpu"), 1), id="inline-shuffled"),
-    pytest.param(LocalEngine(["cpu"]), id="local-1", marks=pytest.mark.long),
-    pytest.param(Shuffled(LocalEngine(["cpu"] * 2), 2), id="local-2-shuffled"),
-    pytest.param(
-        Shuffled(LocalEngine(["cpu"] * 4), 3), id="local-4-shuffled", marks=pytest.mark.long
-    ),
+    pytest.param(Always(SHUFFLED_HERE), id="inline-shuffled"),
+    pytest.param(Always(TWO, only=["LatentsSpec"]), id="local-2-latents"),
+    pytest.param(Always(TWO, only=["TextSpec"]), id="local-2-text"),
+    pytest.param(Always(LocalEngine(["cpu"])), id="local-1", marks=pytest.mark.long),
+    pytest.param(Always(TWO), id="local-2-all", marks=pytest.mark.long),
+    pytest.param(Always(FOUR), id="local-4-all", marks=pytest.mark.long),
 ]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engines", ENGINES)
 def test_any_engine_makes_the_same_tars(
-    workplace: "Workplace", drawing: Draw, expected: dict[str, str], engine: ComputeEngine
+    workplace: "Workplace", drawing: Draw, expected: dict[str, str], engines: Always
 ):
     prepare(workplace, drawing, range(10))
-    report = workplace.run(engines=Always(engine))
+    report = workplace.run(engines=engines)
     assert report.error is None, report.error
     assert report.written == 10
     assert workplace.tar_digests() == expected

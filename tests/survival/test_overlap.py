@@ -1,0 +1,133 @@
+"""Several runs over the same shards at once, as a backfill over scattered shards starts them."""
+
+import json
+import os
+import random
+import signal
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from diffprep_resources.compute.base import ComputeEngine, Outcome, Report, Task, WorkerSpec
+from diffprep_resources.compute.engines import Engines, Load
+from diffprep_resources.compute.inline import InlineEngine
+
+if TYPE_CHECKING:
+    from tests.conftest import Drawing
+    from tests.survival.conftest import Workplace
+
+Draw = Callable[..., "Drawing"]
+Redone = dict[str, tuple[int, int]]
+STUCK_S = 120
+PROCESSES = 3
+
+
+class Crowd(Engines):
+    """Every stage is done by several processes at once, each of which is given every task."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, Counter[str]] = {}
+
+    @contextmanager
+    def cpu(self, load: Load) -> Iterator[ComputeEngine]:
+        yield _CrowdEngine(self)
+
+    @contextmanager
+    def device(
+        self, load: Load, *, device: str | None = None, workers: int | None = None
+    ) -> Iterator[ComputeEngine]:
+        yield _CrowdEngine(self)
+
+
+class _CrowdEngine(ComputeEngine):
+    def __init__(self, crowd: Crowd) -> None:
+        self.crowd = crowd
+
+    def run(self, spec: WorkerSpec, tasks: Sequence[Task], *, report: Report) -> Iterator[Outcome]:
+        if len(tasks) > 1:
+            made = self.crowd.made[type(spec).__name__] = Counter()
+            jobs = [partial(alone, spec, tasks, seed) for seed in range(PROCESSES)]
+            for encoded in together(jobs):
+                made.update(encoded)
+        # Whoever comes last finds all of it done.
+        yield from InlineEngine(device="cpu").run(spec, tasks, report=report)
+
+
+def alone(spec: WorkerSpec, tasks: Sequence[Any], seed: int) -> dict[str, int]:
+    """How many samples this process worked on, by task; it takes them in an order of its own."""
+    worker = spec.build()
+    worker.setup("cpu")
+    found = {}
+    for task in random.Random(seed).sample(list(tasks), len(tasks)):
+        found[task.key] = worker.process(task, lambda _: None).counts.encoded
+    worker.close()
+    return found
+
+
+def together(jobs: Sequence[Callable[[], dict[str, int]]]) -> list[dict[str, int]]:
+    """What each job gives, in processes of their own that begin at the same moment."""
+    go, started = os.pipe()
+    running = []
+    for job in jobs:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(STUCK_S)
+            os.close(started)
+            try:
+                os.read(go, 1)
+                os.write(writing, json.dumps(job()).encode())
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        os.close(writing)
+        running.append((child, reading))
+    os.close(started)
+    os.close(go)
+    results = []
+    for child, reading in running:
+        with os.fdopen(reading) as file:
+            content = file.read()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        results.append(json.loads(content))
+    return results
+
+
+def fill(workplace: "Workplace", draw: Draw, numbers: Sequence[int], *, version: int = 0) -> None:
+    for folder in ("images", "captions"):
+        (workplace.pictures / folder).mkdir(parents=True, exist_ok=True)
+    for number in numbers:
+        drawing = draw(number, version=version)
+        (workplace.pictures / "images" / drawing.name).write_bytes(drawing.data)
+        text = workplace.pictures / "captions" / f"{drawing.stem}.txt"
+        text.write_text(f"{drawing.caption}, {version}", "utf-8")
+    workplace.write_recipe(output={"shard_size": 3})
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(12, marks=pytest.mark.long)])
+def test_several_at_once_make_each_shard_once_and_right(
+    workplace: "Workplace", workplaces: Callable[[str], "Workplace"], drawing: Draw, rounds: int
+):
+    quiet = workplaces("quiet")
+    for number in range(rounds):
+        for place in (workplace, quiet):
+            fill(place, drawing, range(12) if number == 0 else (1, 4, 7, 10), version=number)
+        crowd = Crowd()
+        report = workplace.run(engines=crowd)
+        assert report.error is None, report.error
+        assert quiet.run().error is None
+        assert workplace.tar_digests() == quiet.tar_digests()
+        # Each sample that wanted it was worked on by one process.
+        each = 3 if number == 0 else 1
+        shards = [f"g0-64-64x64-{shard:06d}" for shard in range(4)]
+        assert crowd.made["LatentsSpec"] == dict.fromkeys(shards, each)
+        texts = {key: count for key, count in crowd.made["TextSpec"].items() if "-" in key}
+        assert texts == dict.fromkeys(shards, each)
+        assert crowd.made["ShardSpec"] == dict.fromkeys(shards, 3)
+        assert workplace.leftovers() == []
