@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from diffprep_assets.layout import Layout
 from diffprep_resources.storage.locks import hold, is_held
 
 Log = Callable[[str], None]
+
+# Another run may be looking whether this step lives, which takes its lock for a moment.
+LOOKED_AT_S = 5.0
 
 
 def run_lock(
@@ -40,7 +44,7 @@ class StepLocks:
         holder = f"{self.stage} of {self.layout.dataset}, run {self.run_id}"
         wait_s = self.wait_minutes * 60
         with (
-            hold(self.layout.step_lock(self.stage, self.run_id), holder=holder),
+            hold(self.layout.step_lock(self.stage, self.run_id), holder=holder, wait_s=LOOKED_AT_S),
             hold(
                 self.layout.dataset_lock,
                 holder=holder,
@@ -56,8 +60,18 @@ def runs_that_died(layout: Layout) -> list[str]:
     """Ids of runs that were killed within a step: their step's lock file is left, and not held."""
     if not layout.locks.is_dir():
         return []
-    left = [path for path in layout.locks.glob("step-*.lock") if not is_held(path)]
+    left = [path for path in layout.locks.glob("step-*.lock") if _is_left_behind(path)]
     return sorted({path.stem.removeprefix("step-").split("-", 1)[1] for path in left})
+
+
+def _is_left_behind(path: Path) -> bool:
+    """Whether a step's lock file is a dead one's: one that is just being taken is empty, and one
+    that was just given back is gone."""
+    try:
+        is_written = path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+    return is_written and not is_held(path) and path.exists()
 
 
 def forget_run(layout: Layout, run_id: str) -> None:

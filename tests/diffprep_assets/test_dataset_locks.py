@@ -53,6 +53,13 @@ def test_a_run_lock_goes_beside_the_steps_and_keeps_another_run_out(
     entered(run_lock(layout, holder="job set_make", log=lambda _: None))
 
 
+def test_a_lock_that_is_just_being_taken_is_nobodys_death(layout: Layout):
+    path = layout.step_lock("shard", "run1")
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert runs_that_died(layout) == []
+
+
 def test_a_run_that_left_its_steps_lock_has_died_and_is_forgotten_when_asked(
     layout: Layout, step: Callable[..., StepLocks]
 ):

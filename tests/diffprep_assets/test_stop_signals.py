@@ -64,13 +64,18 @@ def test_another_signal_does_not_ask_to_stop():
 
 def test_handlers_that_were_taken_away_are_put_back():
     got: list[int] = []
+    # A shell that runs tests in the background leaves SIGINT ignored: start from a known handler.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda number, _: got.append(number))
-    with same_handlers():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.kill(os.getpid(), signal.SIGTERM)
-    assert got == [signal.SIGTERM]
-    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    try:
+        with same_handlers():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert got == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_another_thread_hears_nothing_and_is_let_be():
