@@ -156,8 +156,9 @@ def forget_published(layout: Layout) -> None:
 
 
 def remove_orphans(dataset: Dataset, records: list[ShardRecord]) -> None:
-    """Files that nothing needs once the plan is published: those of shards that it no longer
-    holds, and with `intermediates: prune` the rows that are in tars."""
+    """Remove what nothing needs once the plan is published: files of shards that it no longer
+    holds, with `intermediates: prune` the rows that are in tars, and what killed runs left half
+    written. The caller holds the dataset's lock alone."""
     layout = dataset.layout
     prune = dataset.recipe.output.intermediates == "prune"
     shards = {record.shard for record in records}
@@ -179,8 +180,10 @@ def remove_orphans(dataset: Dataset, records: list[ShardRecord]) -> None:
             )
         },
     }
-    for folder, kept in folders.items():
+    parents = (layout.folder, layout.download("x").parent, layout.bucket("x").parent)
+    for folder in (*parents, *folders):
         remove_leftovers(folder)
+    for folder, kept in folders.items():
         if folder.is_dir():
             for path in folder.iterdir():
                 if path.name not in kept:

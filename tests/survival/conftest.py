@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import dagster as dg
 import pytest
 import xxhash
 import yaml
+from typer.testing import CliRunner, Result
 
+from diffprep_assets.cli import app
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_graph import dataset_graph
 from diffprep_assets.dataset_locks import run_lock
@@ -42,6 +45,11 @@ class Workplace:
 
     folder: Path
     encoders: Path
+
+    @cached_property
+    def instance(self) -> dg.DagsterInstance:
+        """One log for all runs of this workplace: making its tables takes a tenth of a second."""
+        return dg.DagsterInstance.ephemeral()
 
     @property
     def project(self) -> Project:
@@ -98,13 +106,10 @@ class Workplace:
         """The report of a run; `engines` are this process alone unless given."""
         dataset, progress = self.dataset(changes), SilentProgress()
         resources = {"engines": engines or self.engines(1), "progress": progress}
-        with (
-            run_lock(dataset.layout, holder="a test", log=lambda _: None),
-            dg.DagsterInstance.ephemeral() as instance,
-        ):
+        with run_lock(dataset.layout, holder="a test", log=lambda _: None):
             made = make_dataset(
                 dataset_graph(dataset, self.project),
-                instance=instance,
+                instance=self.instance,
                 resources=resources,
                 encode_config=encode_config,
             )
@@ -190,6 +195,19 @@ def workplaces(
 def workplace(tmp_path: Path, tiny_encoders: Path, new_dagster_home: Path) -> Workplace:
     """An empty workplace of the test's own."""
     return new_workplace(tmp_path / "project", tiny_encoders, new_dagster_home)
+
+
+@pytest.fixture
+def diffprep(workplace: Workplace, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """The command in this process, in the workplace's folder."""
+
+    def invoke(*words: str) -> Result:
+        monkeypatch.chdir(workplace.folder)
+        for name, value in workplace.environment().items():
+            monkeypatch.setenv(name, value)
+        return CliRunner().invoke(app, list(words))
+
+    return invoke
 
 
 @pytest.fixture(autouse=True)

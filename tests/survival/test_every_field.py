@@ -80,11 +80,6 @@ def resampled(workplace: "Workplace", draw: Draw) -> None:
     workplace.write_recipe(model={"vae_latent_mode": "resample"})
 
 
-def halves(workplace: "Workplace", draw: Draw) -> None:
-    _directory(workplace, [draw(number) for number in range(4)])
-    workplace.write_recipe(output={"train_split": 0.5, "shard_size": 2})
-
-
 def three_splits(workplace: "Workplace", draw: Draw) -> None:
     _directory(workplace, [draw(number) for number in range(4)])
     workplace.write_recipe(output={"splits": {"train": 0.5, "val": 0.25, "test": 0.25}})
@@ -151,7 +146,7 @@ def tars(workplace: "Workplace", draw: Draw) -> None:
 BASES = {
     base.__name__: base
     for base in (
-        *(squares, several_lines, resampled, halves, three_splits),
+        *(squares, several_lines, resampled, three_splits),
         *(capped, variable, buckets, hub, tars),
     )
 }
@@ -321,9 +316,7 @@ CHANGES: dict[str, list[Change]] = {
         Change(3, refused="a planned dataset does not shrink"),
     ],
     "output.shuffle_seed": [Change(3, whole=PLANNED, why="output.shuffle_seed none -> 3")],
-    "output.train_split": [
-        Change(0.75, base="halves", whole=PLANNED, why="output.train_split 0.5 -> 0.75")
-    ],
+    "output.train_split": [Change(0.75, whole=PLANNED, why="output.train_split 1.0 -> 0.75")],
     "output.splits.train": [
         Change(
             0.75,
@@ -358,7 +351,9 @@ CHANGES: dict[str, list[Change]] = {
             why="output.splits none -> {test: 0.0, train: 0.5, val: 0.5}",
         )
     ],
-    "output.split_seed": [Change(1, base="halves", whole=PLANNED, why="output.split_seed 0 -> 1")],
+    "output.split_seed": [
+        Change(1, base="three_splits", whole=PLANNED, why="output.split_seed 0 -> 1")
+    ],
     "output.finalize": [Change(False, why="output.finalize true -> false")],
     "output.intermediates": [Change("keep", whole=())],
     "output.max_reject_rate": [Change(0.5, whole=())],

@@ -182,7 +182,16 @@ class Walk:
             for at in chosen:
                 self._try(Faults(self.workplace.folder, kind, at), operations[at], old, new)
             counts[kind] = len(chosen)
+        self._is_cleared_by_a_run(operations.index("fsync"))
         return counts
+
+    def _is_cleared_by_a_run(self, at: int) -> None:
+        """What a killed process leaves beside is gone after the next run."""
+        self.workplace.restore("before")
+        assert not carried_out(self.action, Faults(self.workplace.folder, "killed", at))
+        assert self.workplace.leftovers() != []
+        assert self.workplace.run().error is None
+        assert self.workplace.leftovers() == []
 
     def _try(
         self,
@@ -375,12 +384,12 @@ def captions(folder: Path) -> list[str]:
 
 # Of each, every so manieth operation in the suite; all of them in its longer form.
 WALKS = {
-    shard_walk: 3,
-    latents_walk: 4,
-    text_walk: 5,
-    bucket_walk: 3,
-    plan_walk: 4,
-    publish_walk: 16,
+    shard_walk: 5,
+    latents_walk: 7,
+    text_walk: 7,
+    bucket_walk: 5,
+    plan_walk: 6,
+    publish_walk: 24,
 }
 CASES = [
     pytest.param(walk, number, id=f"{walk.__name__}-{number}", marks=marks)

@@ -185,7 +185,7 @@ class Plan:
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(Plan(16, 2, 6, (), 1), id="6-times"),
+        pytest.param(Plan(12, 3, 6, (), 1), id="6-times"),
         pytest.param(
             Plan(300, 20, 20, ("--workers", "2"), 2), id="20-times", marks=pytest.mark.long
         ),

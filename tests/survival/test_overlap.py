@@ -3,7 +3,10 @@
 import json
 import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -131,3 +134,52 @@ def test_several_at_once_make_each_shard_once_and_right(
         assert texts == dict.fromkeys(shards, each)
         assert crowd.made["ShardSpec"] == dict.fromkeys(shards, 3)
         assert workplace.leftovers() == []
+
+
+@pytest.mark.long
+def test_overlapping_runs_of_dagsters_own_command_do_no_harm(workplace: "Workplace", drawing: Draw):
+    fill(workplace, drawing, range(12))
+    report = json.loads(spoken(workplace.command("run", "set", "--json")))
+    assert report["ok"]
+    expected = workplace.tar_digests()
+    shutil.rmtree(workplace.work / "shards")
+    shards = sorted(expected)
+    commands = [
+        materialize(workplace, f"{first}...{last}")
+        for first, last in ((shards[0], shards[2]), (shards[1], shards[3]))
+    ]
+    for command in commands:
+        spoken(command)
+    report = json.loads(spoken(workplace.command("run", "set", "--json")))
+    assert report["ok"]
+    # All four were made before, each by one of the two.
+    for stage in ("encode_latents", "encode_text", "shard"):
+        assert report["stages"][stage]["shards"] == {"done": 0, "fresh": 4, "failed": 0}
+    assert workplace.tar_digests() == expected
+    assert workplace.leftovers() == []
+
+
+def materialize(workplace: "Workplace", keys: str) -> subprocess.Popen:
+    """The three stages of shards for a range of them, by `dagster asset materialize`."""
+    stages = ",".join(f"set/{stage}" for stage in ("encode_latents", "encode_text", "shard"))
+    program = "from dagster._cli import main; main()"
+    words = ["asset", "materialize", "-m", "diffprep_assets.definitions"]
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-W", "ignore", "-c", program, *words),
+            *("--select", stages, "--partition-range", keys),
+        ],
+        cwd=workplace.folder,
+        env=workplace.environment(),
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def spoken(process: subprocess.Popen) -> str:
+    """What a command that must succeed says."""
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err[-3000:]
+    return out

@@ -159,7 +159,6 @@ def test_a_sample_that_left_comes_back_under_its_id(workplace: "Workplace", draw
     path = workplace.pictures / "images" / "p002.png"
     data = path.read_bytes()
     path.unlink()
-    workplace.run()
     put(workplace, drawing(7))
     workplace.run()
     path.write_bytes(data)

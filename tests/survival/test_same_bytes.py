@@ -92,7 +92,7 @@ TWO, FOUR = (Shuffled(LocalEngine(["cpu"] * number), number) for number in (2, 4
 ENGINES = [
     pytest.param(Always(SHUFFLED_HERE), id="inline-shuffled"),
     pytest.param(Always(TWO, only=["LatentsSpec"]), id="local-2-latents"),
-    pytest.param(Always(TWO, only=["TextSpec"]), id="local-2-text"),
+    pytest.param(Always(TWO, only=["TextSpec"]), id="local-2-text", marks=pytest.mark.long),
     pytest.param(Always(LocalEngine(["cpu"])), id="local-1", marks=pytest.mark.long),
     pytest.param(Always(TWO), id="local-2-all", marks=pytest.mark.long),
     pytest.param(Always(FOUR), id="local-4-all", marks=pytest.mark.long),

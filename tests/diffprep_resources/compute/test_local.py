@@ -103,8 +103,8 @@ def act(what: str) -> None:
     if what == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     elif what == "die while sending":
-        time.sleep(1.5)
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        time.sleep(1)
+        threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGKILL)).start()
     elif what == "exit":
         os._exit(7)
     elif what == "leave":
@@ -191,10 +191,10 @@ def test_a_worker_that_dies_with_half_a_result_sent_is_replaced(tmp_path: Path):
     def look_away(_: int) -> None:
         """While the first task reports, the other one's result fills its pipe."""
         if begun(tmp_path, "reports") == 1:
-            time.sleep(2.5)
+            time.sleep(1.8)
 
     steps = [
-        Step("a", "wait 1"),
+        Step("a", "wait 0.8"),
         Step("b", "die while sending", times=1, payload=3_000_000),
     ]
     outcomes = list(LocalEngine(["cpu"] * 2).run(Spec(tmp_path), steps, report=look_away))
