@@ -45,10 +45,10 @@ class Bench:
         text = yaml.safe_dump(json.loads(json.dumps(content)))
         (self.folder / "recipes" / f"{name}.yaml").write_text(text)
 
-    def run(self, name: str, *, workers: int | None = None, **changes: object) -> RunReport:
-        """A whole run. Raises RuntimeError when it fails."""
+    def run(self, name: str, **execution: object) -> RunReport:
+        """A whole run, with these execution settings. Raises RuntimeError when it fails."""
         recipe = self.folder / "recipes" / f"{name}.yaml"
-        request = RunRequest(self.project, recipe, changes, {"workers": workers})
+        request = RunRequest(self.project, recipe, {}, execution)
         report = run_dataset(request, SilentProgress(), say=print)
         if not report.ok:
             raise RuntimeError(f"{report.error}")

@@ -82,10 +82,11 @@ def encoder_floor(bench: Bench, captions: Sequence[str]) -> float:
     return time.monotonic() - begin
 
 
-def batches(items: Sequence) -> Iterator[list]:
-    for start in range(0, len(items), BATCH):
-        batch = list(items[start : start + BATCH])
-        yield batch + [batch[-1]] * (BATCH - len(batch))
+def batches(items: Sequence, *, size: int = BATCH) -> Iterator[list]:
+    """The items in batches, the last one filled up."""
+    for start in range(0, len(items), size):
+        batch = list(items[start : start + size])
+        yield batch + [batch[-1]] * (size - len(batch))
 
 
 def cpu_seconds() -> float:

@@ -16,7 +16,7 @@ FORMAT_VERSIONS = {
     "download": "1",
     "bucket": "1",
     "shard_plan": "1",
-    "encode_latents": "1",
+    "encode_latents": "2",
     "encode_text": "1",
     "shard": "1",
     "energon_prepare": "1",
