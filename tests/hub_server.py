@@ -1,4 +1,4 @@
-"""A small server that speaks the Hub's protocol for datasets, as the real huggingface_hub asks it.
+"""A small server that speaks the Hub's protocol, as the real huggingface_hub asks it.
 
 Files of LFS kind are redirected to a second server, as the Hub does to its storage.
 """
@@ -10,6 +10,7 @@ import re
 import socket
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,7 +29,9 @@ class DatasetHub:
     """`commits` hold each repository's files by commit; `branches` say which commit is what.
 
     `faults` are answers to give before the true one, by a part of the path: a status, "reset",
-    "cut" (half of the body, then the connection closes) or "junk" (other bytes of equal length).
+    "silent" (no answer for a second), "cut" (half of the body, then the connection closes) or
+    "junk" (other bytes of equal length). `moved` sends an old name on to the new one; while `down`
+    every answer is 503.
     """
 
     url: str = ""
@@ -36,7 +39,9 @@ class DatasetHub:
     commits: dict[str, dict[str, dict[str, bytes]]] = field(default_factory=dict)
     branches: dict[str, dict[str, str]] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)
+    moved: dict[str, str] = field(default_factory=dict)
     needs_token: str | None = None
+    down: bool = False
     faults: dict[str, list[object]] = field(default_factory=dict)
     retry_after: str = "0"
     requests: list[str] = field(default_factory=list)
@@ -87,8 +92,13 @@ class _Handler(BaseHTTPRequestHandler):
         token = self.headers.get("Authorization")
         (self.hub.storage_tokens if path.startswith("/storage/") else self.hub.tokens).add(token)
         fault = self._fault(path)
-        if isinstance(fault, int):
+        if self.hub.down:
+            self._send(503)
+        elif isinstance(fault, int):
             self._send(fault, {"Retry-After": self.hub.retry_after})
+        elif fault == "silent":
+            time.sleep(1)
+            self.close_connection = True
         elif fault == "reset":
             linger = struct.pack("ii", 1, 0)
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -110,6 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
         token = self.hub.needs_token
         if token and self.headers.get("Authorization") != f"Bearer {token}":
             self._send(401, {"X-Error-Code": "RepoNotFound"})
+        elif match is not None and match["repo"] in self.hub.moved:
+            new = self.hub.moved[match["repo"]]
+            self._send(307, {"Location": self.path.replace(match["repo"], new, 1)})
         elif match is None or match["repo"] not in self.hub.commits:
             self._send(404, {"X-Error-Code": "RepoNotFound"})
         else:

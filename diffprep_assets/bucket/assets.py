@@ -1,6 +1,7 @@
 """bucket: opens each new or changed picture once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -9,8 +10,8 @@ from diffprep_assets.bucket.scan import BucketRules
 from diffprep_assets.bucket.worker import BucketSpec, bucket_task, finished_bucket
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
-from diffprep_assets.freshness import FORMAT_VERSIONS
-from diffprep_assets.partition_run import PartitionRun
+from diffprep_assets.event_pictures import part_pictures
+from diffprep_assets.partition_run import Done, Failed, PartitionRun
 from diffprep_assets.partitions import RetryConfig, mark_run, partitioned_stage, stage_key
 from diffprep_assets.recipe.stage_fields import bucket_fields
 from diffprep_assets.shard_events import Upstream, recorded
@@ -21,6 +22,8 @@ from diffprep_resources.progress.base import Progress
 
 # What a worker process gets through while another one starts.
 SAMPLES_PER_PROCESS = 1_000
+# Thousands of parts would fill Dagster's log with pictures that nobody looks at.
+PARTS_SHOWN = 20
 
 
 def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
@@ -72,9 +75,22 @@ def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinitio
             )
             yield from recorded(
                 context,
-                run.results(engines.cpu, progress=progress, log=log),
+                _with_pictures(run.results(engines.cpu, progress=progress, log=log), dataset),
                 upstreams=[Upstream(stage_key(dataset.name, "download"), partitioned=True)],
-                code_version=FORMAT_VERSIONS["bucket"],
             )
 
     return bucket
+
+
+def _with_pictures(results: Iterable[Done | Failed], dataset: Dataset) -> Iterator[Done | Failed]:
+    """The results, the first parts that were made with a few of their pictures."""
+    left = PARTS_SHOWN
+    for result in results:
+        if left and isinstance(result, Done) and not result.reused:
+            left -= 1
+            pictures = part_pictures(dataset, result.key)
+            if pictures:
+                shown = {**result.metadata, "pictures": dg.MetadataValue.md(pictures)}
+                yield replace(result, metadata=shown)
+                continue
+        yield result

@@ -57,7 +57,8 @@ def scanned(
             rows = rows_of(sample, rules=rules, stamp=digests[path])
             if rows[0].transient and [*source.stamps([path])] != [changed[path]]:
                 raise SourceChangedError(
-                    f"source changed since download: {sample.source_key}; run download again"
+                    f"source changed since download: {sample.source_key}; run download again, as "
+                    "`diffprep run` does"
                 )
             yield rows, True
 

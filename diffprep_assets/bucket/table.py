@@ -132,6 +132,14 @@ def read_rows(path: Path) -> Iterator[BucketRow]:
                 yield BucketRow(**{**values, "notes": tuple(values["notes"])})
 
 
+def other_member_counts(paths: Iterable[Path]) -> Counter[str]:
+    """What the source files of these tables hold that is neither a picture nor its caption."""
+    counts: Counter[str] = Counter()
+    for path in paths:
+        counts.update((read_metadata(path) or {}).get("other_members", {}))
+    return counts
+
+
 def note_counts(paths: Iterable[Path]) -> Counter[str]:
     """How many kept samples of the tables have each note; numbers in a note play no part."""
     counts: Counter[str] = Counter()

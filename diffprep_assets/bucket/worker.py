@@ -22,6 +22,7 @@ from diffprep_assets.partition_worker import (
 )
 from diffprep_assets.recipe.schema import Image
 from diffprep_assets.recipe.stage_fields import SIZE_FIELDS
+from diffprep_assets.stage_inputs import how_to_make
 from diffprep_resources.compute.base import Report
 from diffprep_resources.errors import StageInputError
 from diffprep_resources.progress.base import SampleCounts
@@ -68,12 +69,14 @@ class BucketWorker(PartitionWorker):
             raise TypeError(f"bucket needs a BucketTask, got {type(task).__name__}")
         layout = self.spec.layout
         if read_fingerprint(layout.download(task.key)) != task.download_fingerprint:
-            raise StageInputError(f"part {task.key}: download is missing; run it first")
+            how = how_to_make(layout.dataset, "download", f" --partition {task.key}")
+            raise StageInputError(f"part {task.key}: download is missing; run {how}")
         metadata = {
             "fingerprint": task.fingerprint,
             "settings": self.spec.settings,
             "limit": task.limit,
             "retries": self._retries(task),
+            "other_members": self._other_members(task),
         }
         read = total = 0
         rejects: Counter[str] = Counter()
@@ -82,12 +85,20 @@ class BucketWorker(PartitionWorker):
                 table.add(rows)
                 read += len(rows) if was_read else 0
                 total += len(rows)
-                rejects.update(row.code for row in rows if row.code is not None)
-                report(len(rows))
+                codes = [row.code for row in rows if row.code is not None]
+                rejects.update(codes)
+                report(len(rows), len(codes))
         kept = total - sum(rejects.values())
         counts = SampleCounts(total, kept, encoded=read, reused=total - read, rejects=rejects)
         size = layout.bucket(task.key).stat().st_size
         return PartitionResult(task.fingerprint, counts, size)
+
+    def _other_members(self, task: BucketTask) -> dict[str, int]:
+        """What the part's files hold besides pictures and their captions, counted by kind."""
+        counts: Counter[str] = Counter()
+        for stamp in read_stamps(self.spec.layout.download(task.key)):
+            counts.update(self.spec.source.other_members(stamp.path))
+        return dict(sorted(counts.items()))
 
     def _limited(self, task: BucketTask) -> Iterator[tuple[Sequence[BucketRow], bool]]:
         """Rows of each picture, up to the limit."""

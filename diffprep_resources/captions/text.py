@@ -104,7 +104,7 @@ def _clean(text: str) -> str:
 
 def _described(value: object) -> str:
     if value is None:
-        return "there is none"
+        return "no file or field holds one"
     if isinstance(value, list | tuple):
         kinds = sorted({type(item).__name__ for item in value if item is not None})
         held = f"holding {', '.join(kinds)}" if kinds else "without an entry"

@@ -41,6 +41,10 @@ class Repository(ABC):
         """What changes when the named files change: a Hub commit, or a digest of their content."""
 
     @abstractmethod
+    def missing_bytes(self, names: Iterable[str]) -> int:
+        """Size of those of the named files that `folder` would fetch first; fetches none."""
+
+    @abstractmethod
     def folder(self, names: Iterable[str]) -> Path:
         """Local folder of the repository's root in which the named files exist."""
 

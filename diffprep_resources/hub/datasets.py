@@ -72,7 +72,9 @@ class HubDatasetStore(RemoteStore):
                 self.repo_id, revision=self.wanted_revision, token=self.access.token()
             )
             if info.sha is None:
-                raise SourceAccessError(f"{self.origin}: the Hub names no commit")
+                raise SourceAccessError(
+                    f"{self.origin}: the Hub names no commit of it; try again later"
+                )
             return info.sha
 
         return self._asked(resolve, what="the commit")

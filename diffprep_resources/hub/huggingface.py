@@ -49,6 +49,26 @@ class HubRepository(Repository):
         """The commit: it covers every file of the repository."""
         return self.commit
 
+    def missing_bytes(self, names: Iterable[str]) -> int:
+        """Asks the Hub for each file that the cache lacks: its size, and whether it may be read."""
+        from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+
+        size = 0
+        for name in names:
+            cached = try_to_load_from_cache(
+                self.repo_id, name, cache_dir=self.access.cache_dir, revision=self.commit
+            )
+            if isinstance(cached, str):
+                continue
+            url = hf_hub_url(self.repo_id, name, revision=self.commit)
+            found = _asked(
+                lambda url=url: get_hf_file_metadata(url, token=self.access.token()),
+                repo_id=self.repo_id,
+                used_for=self.used_for,
+            )
+            size += found.size or 0
+        return size
+
     def folder(self, names: Iterable[str]) -> Path:
         """The snapshot's folder in the cache, after fetching what it lacks of the named files."""
         from huggingface_hub import snapshot_download

@@ -52,10 +52,16 @@ class LocalRepository(Repository):
         content = json.dumps(list(zip(ordered, digests, strict=True)))
         return xxhash.xxh3_128_hexdigest(content.encode())
 
+    def missing_bytes(self, names: Iterable[str]) -> int:
+        """0: what is not in the folder is never fetched."""
+        return 0
+
     def folder(self, names: Iterable[str]) -> Path:
         missing = sorted(name for name in names if not (self.root / name).is_file())
         if missing:
-            raise ModelError(f"{self.root}: missing model files: {', '.join(missing)}")
+            raise ModelError(
+                f"{self.root}: missing model files: {', '.join(missing)}; copy the folder whole"
+            )
         return self.root
 
     def beside(self) -> "LocalRepository":

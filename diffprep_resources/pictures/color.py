@@ -11,7 +11,7 @@ from PIL import Image, ImageCms
 
 from diffprep_resources.errors import SampleReject
 
-_TIFF_BITS_PER_SAMPLE = 258
+_TIFF_BITS_PER_SAMPLE, _TIFF_PHOTOMETRIC, _WHITE_IS_ZERO = 258, 262, 0
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
 _WITH_ALPHA = ("RGBA", "RGBa", "LA", "La", "PA")
 # The profile's own name of its colours (ICC.1 7.2.6), for the mode in which it is applied.
@@ -27,10 +27,7 @@ class ColorProfile:
 
 
 def to_srgb(image: Image.Image, *, background: tuple[int, int, int], bit_depth: int) -> Image.Image:
-    """Loaded pixels as RGB in sRGB, composited on the background. `bit_depth` is a PNG's own.
-
-    Raises SampleReject unsupported_format for pixels without an agreed range (32 bit).
-    """
+    """Loaded pixels as RGB in sRGB, composited on the background. `bit_depth` is a PNG's own."""
     profile = profile_of(image)
     pixels, alpha = _split_alpha(image, bit_depth=bit_depth)
     rgb = _through_profile(pixels, profile=profile)
@@ -39,6 +36,17 @@ def to_srgb(image: Image.Image, *, background: tuple[int, int, int], bit_depth: 
     canvas = Image.new("RGB", rgb.size, background)
     canvas.paste(rgb, mask=alpha)
     return canvas
+
+
+def check_samples(image: Image.Image) -> None:
+    """Raises SampleReject unsupported_format for samples without an agreed range, told by the
+    header alone."""
+    if image.mode == "F" or (image.mode == "I" and image.format != "PPM"):
+        raise SampleReject(
+            "unsupported_format",
+            f"{image.format} with 32-bit or signed samples has no agreed range; save it as 8 or "
+            "16 bit",
+        )
 
 
 def color_notes(image: Image.Image) -> tuple[str, ...]:
@@ -84,17 +92,14 @@ def _plain_mode(mode: str) -> str:
 
 def _eight_bit(image: Image.Image, *, key: object) -> tuple[Image.Image, Image.Image | None]:
     """Grey of more than 8 bits, rounded to 8; Pillow's own conversion clips instead."""
-    if image.mode == "F" or (image.mode == "I" and image.format != "PPM"):
-        raise SampleReject(
-            "unsupported_format",
-            f"{image.format} with 32-bit or signed samples has no agreed range; save it as 8 or "
-            "16 bit",
-        )
     tags = getattr(image, "tag_v2", {})
     bits = tags.get(_TIFF_BITS_PER_SAMPLE, (16,))[0]
     largest = (1 << min(int(bits), 16)) - 1
     values = np.asarray(image).astype(np.uint32)
     scaled = np.minimum((values * 255 + largest // 2) // largest, 255).astype(np.uint8)
+    if tags.get(_TIFF_PHOTOMETRIC) == _WHITE_IS_ZERO:
+        # Pillow turns 1 and 8 bits round itself, and leaves 16 as they are.
+        scaled = 255 - scaled
     grey = Image.fromarray(scaled)
     if not isinstance(key, int):
         return grey, None

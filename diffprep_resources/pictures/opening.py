@@ -8,6 +8,8 @@ from io import BytesIO
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from diffprep_resources.errors import SampleReject
+from diffprep_resources.hub.lfs_pointer import LFS_POINTER, is_lfs_pointer
+from diffprep_resources.pictures.color import check_samples
 from diffprep_resources.pictures.content_type import formats_to_try
 from diffprep_resources.pictures.png_chunks import PNG_MAGIC, PngFacts, read_png_chunks
 from diffprep_resources.pictures.quiet import quiet_pillow
@@ -17,6 +19,10 @@ MAX_SIDE = 65_535
 """Longest side in pixels that is read; JPEG's own limit."""
 
 _TURNED = (5, 6, 7, 8)
+
+# Pillow refuses over 179 million pixels whatever a recipe allows. Nothing here is decoded before
+# the recipe's own limit was looked at.
+Image.MAX_IMAGE_PIXELS = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +76,23 @@ def open_picture(data: bytes, *, limits: PictureLimits) -> OpenedPicture:
     """
     if not data:
         raise SampleReject("unreadable_image", "the file is empty (0 bytes)")
+    if is_lfs_pointer(data):
+        raise SampleReject("unreadable_image", LFS_POINTER)
     formats = formats_to_try(data)
     png = read_png_chunks(data) if data.startswith(PNG_MAGIC) else None
     try:
         image = Image.open(BytesIO(data), formats=formats)
     except UnidentifiedImageError as error:
+        page = ", but HTML or XML" if data[:64].lstrip()[:1] == b"<" else ""
         raise SampleReject(
             "unreadable_image",
-            f"not a picture that can be read; the {len(data)} bytes begin with {data[:16]!r}",
+            f"not a picture that can be read{page}; the {len(data)} bytes begin with {data[:16]!r}",
         ) from error
     whole = png.whole if png else _is_whole(data, image=image)
     turn, notes = _orientation(image, png=png)
     width, height = _upright_size(image, turn=turn)
     _check_size(width, height, limits=limits)
+    check_samples(image)
     return OpenedPicture(
         image=image,
         width=width,

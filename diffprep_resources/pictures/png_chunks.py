@@ -13,6 +13,8 @@ PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 # Pillow's own limit for a compressed chunk (PngImagePlugin.MAX_TEXT_CHUNK), here for every chunk
 # that is no pixel.
 MAX_SIDE_DATA_BYTES = 1 << 20
+# For all of them together, inflated; Pillow's own (PngImagePlugin.MAX_TEXT_MEMORY).
+MAX_ALL_SIDE_DATA_BYTES = 64 << 20
 _SIDE_DATA = frozenset((b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"eXIf"))
 
 
@@ -30,13 +32,17 @@ def read_png_chunks(data: bytes) -> PngFacts:
     view = memoryview(data)
     bit_depth = data[24] if len(data) > 24 else 8
     exif: bytes | None = None
+    side_data = 0
     position = len(PNG_MAGIC)
     while position + 12 <= len(data):
         length = int.from_bytes(view[position : position + 4])
         kind = bytes(view[position + 4 : position + 8])
         body_end = position + 8 + length
         if kind in _SIDE_DATA:
-            _check_side_data(kind, view[position + 8 : body_end], length=length)
+            side_data += _side_data_size(kind, view[position + 8 : body_end], length=length)
+            if side_data > MAX_ALL_SIDE_DATA_BYTES:
+                message = f"the PNG's text chunks hold more than {MAX_ALL_SIDE_DATA_BYTES} bytes"
+                raise SampleReject("too_large", message)
         if body_end + 4 > len(data):
             break
         if kind == b"IEND":
@@ -51,7 +57,8 @@ def read_png_chunks(data: bytes) -> PngFacts:
     return PngFacts(whole=False, bit_depth=bit_depth, exif=exif)
 
 
-def _check_side_data(kind: bytes, body: memoryview, *, length: int) -> None:
+def _side_data_size(kind: bytes, body: memoryview, *, length: int) -> int:
+    """Bytes in the chunk once inflated. Raises SampleReject too_large beyond 1 MiB."""
     name = kind.decode("ascii")
     if length > MAX_SIDE_DATA_BYTES:
         raise SampleReject(
@@ -60,17 +67,18 @@ def _check_side_data(kind: bytes, body: memoryview, *, length: int) -> None:
         )
     compressed = _compressed_part(kind, bytes(body))
     if compressed is None:
-        return
+        return length
     inflater = zlib.decompressobj()
     try:
-        inflater.decompress(compressed, MAX_SIDE_DATA_BYTES)
+        inflated = inflater.decompress(compressed, MAX_SIDE_DATA_BYTES)
     except zlib.error:
-        return
+        return length
     if inflater.unconsumed_tail:
         raise SampleReject(
             "too_large",
             f"the PNG's {name} chunk inflates to more than {MAX_SIDE_DATA_BYTES} bytes",
         )
+    return len(inflated)
 
 
 def _compressed_part(kind: bytes, body: bytes) -> bytes | None:

@@ -50,7 +50,10 @@ class DirectorySource(Source):
     def listing(self) -> Listing:
         """Every picture file. Raises SettingError where the folder does not exist."""
         if not os.path.isdir(self._root):
-            raise SettingError(f"source.input_dir must be a folder that exists, got {self._shown}")
+            raise SettingError(
+                f"source.input_dir must be a folder that exists, got {self._shown}; relative paths "
+                "start at the project's folder"
+            )
         other: Counter[str] = Counter()
         pictures: list[str] = []
         captions: list[str] = []

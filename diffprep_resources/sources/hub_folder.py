@@ -22,7 +22,7 @@ from diffprep_resources.sources.huggingface import HuggingFaceSource
 from diffprep_resources.sources.local_files import file_status, read_file, stamps_below, walk_files
 from diffprep_resources.sources.metadata_files import METADATA_NAMES
 from diffprep_resources.sources.names import inside, path_to_bytes
-from diffprep_resources.sources.shapes import HubShape
+from diffprep_resources.sources.shapes import Chosen, HubShape
 
 
 class HubFolderSource(Source):
@@ -39,20 +39,25 @@ class HubFolderSource(Source):
 
     def listing(self) -> Listing:
         """The split's files. Raises SettingError where there are none."""
-        if not os.path.isdir(self._root):
-            raise SettingError(
-                "source.hf_dataset must be a local folder that exists, or owner/name on the Hub; "
-                f"got {self._shown}"
-            )
         skipped: Counter[str] = Counter()
-        paths = sorted(walk_files(self._root, skipped=skipped))
-        chosen = self._shape.chosen(paths, readme=self._readme)
+        chosen = self.chosen(skipped)
         self.files_per_part = chosen.files_per_part
         if chosen.kind == "parquet":
             return self._tables.listing()
         count = 1 if chosen.kind == "pictures" else None
         other = dict(sorted((Counter(chosen.other_files) + skipped).items()))
         return Listing([SourceFile(path, count) for path in chosen.paths], other)
+
+    def chosen(self, skipped: Counter[str]) -> Chosen:
+        """The split's files with their caption or metadata files, by names alone; `skipped` counts
+        what is passed over. Raises SettingError where there are none."""
+        if not os.path.isdir(self._root):
+            raise SettingError(
+                "source.hf_dataset must be a local folder that exists, or owner/name on the Hub; "
+                f"got {self._shown}"
+            )
+        paths = sorted(walk_files(self._root, skipped=skipped))
+        return self._shape.chosen(paths, readme=self._readme)
 
     def _readme(self) -> str:
         try:

@@ -74,7 +74,9 @@ def _config(paths: Sequence[str], choice: HubChoice, *, readme: str) -> Mapping[
     name = choice.name
     if name is None:
         if len(configs) > 1 and not _is_default(next(iter(configs.values()))):
-            raise SettingError(f"source.hf_name must be one of {list(configs)}, got nothing")
+            raise SettingError(
+                f"source.hf_name must be one of {list(configs)}, got nothing; one has to be chosen"
+            )
         return next(iter(configs.values()), {})
     if name in configs:
         return configs[name]
@@ -107,7 +109,10 @@ def card_configs(readme: str) -> dict[str, dict[str, object]]:
     try:
         card = yaml.safe_load(match[1])
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SettingError(f"the front matter of README.md is not YAML: {error}") from error
+        raise SettingError(
+            f"source.hf_dataset: the front matter of its README.md is not YAML: {error}; it names "
+            "splits and files, so mend it there, or in a copy"
+        ) from error
     configs = card.get("configs") if isinstance(card, dict) else None
     named = [entry for entry in configs or () if isinstance(entry, dict)]
     named.sort(key=lambda entry: not _is_default(entry))

@@ -254,7 +254,7 @@ class HuggingFaceSource(Source):
                 as_reject(error, what=location.path)
             raise SourceChangedError(
                 f"source changed since bucket: row {location.row} of {location.path} ({error}); "
-                "run download and bucket again"
+                "run download and bucket again, as `diffprep run` does"
             ) from error
 
 

@@ -5,8 +5,9 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 
-from diffprep_resources.errors import SampleReject, SourceChangedError
+from diffprep_resources.errors import SampleReject, SourceAccessError, SourceChangedError
 from diffprep_resources.sources.base import FileStamp, Location
 from diffprep_resources.sources.names import Root, inside, name_from_bytes
 
@@ -19,7 +20,7 @@ def walk_files(root: bytes, *, skipped: Counter[str]) -> Iterator[str]:
 
     Links are followed, broken ones to files included. A folder is listed once, under its own name
     before any link's; one that holds `root` never, so a loop of links ends. `skipped` counts what
-    is passed over, hidden names apart.
+    is passed over, hidden names apart. Raises SourceAccessError for a folder that may not be read.
     """
     seen = _ancestors(root)
     folders = [b""]
@@ -35,7 +36,7 @@ def walk_files(root: bytes, *, skipped: Counter[str]) -> Iterator[str]:
             continue
         seen.add(identity)
         prefix = folder + b"/" if folder else b""
-        with os.scandir(os.path.join(root, folder)) as entries:
+        with _entries(os.path.join(root, folder)) as entries:
             for entry in entries:
                 if entry.name.startswith(b"."):
                     continue
@@ -45,6 +46,17 @@ def walk_files(root: bytes, *, skipped: Counter[str]) -> Iterator[str]:
                     yield name_from_bytes(prefix + entry.name)
                 else:
                     skipped["not a regular file"] += 1
+
+
+def _entries(folder: bytes) -> AbstractContextManager[Iterator[os.DirEntry[bytes]]]:
+    try:
+        return os.scandir(folder)
+    except PermissionError as error:
+        shown = name_from_bytes(folder)
+        raise SourceAccessError(
+            f"{shown} cannot be listed: {error.strerror}; make the folder readable, or move it out "
+            "of the source"
+        ) from error
 
 
 def _is(question: Callable[[], bool]) -> bool:
@@ -158,5 +170,6 @@ def read_at(descriptor: int, *, offset: int, length: int) -> bytes:
 
 def _changed(location: Location, why: str) -> SourceChangedError:
     return SourceChangedError(
-        f"source changed since bucket: {location.path} ({why}); run download and bucket again"
+        f"source changed since bucket: {location.path} ({why}); run download and bucket "
+        "again, as `diffprep run` does"
     )

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow.parquet as pq
 
 from diffprep_resources.errors import SampleReject
+from diffprep_resources.hub.lfs_pointer import LFS_POINTER, is_lfs_pointer
 from diffprep_resources.sources.fields import first_caption
 from diffprep_resources.sources.names import Root, inside, is_safe
 from diffprep_resources.sources.parquet_rows import UNREADABLE, as_reject
@@ -49,7 +50,7 @@ def captions_of(root: Root, path: str, keys: tuple[str, ...]) -> dict[str, objec
     folder = path.rpartition("/")[0]
     found: dict[str, object] = {}
     try:
-        for row in _rows(root, path):
+        for row in metadata_rows(root, path):
             name = next((row[key] for key in _NAME_KEYS if isinstance(row.get(key), str)), None)
             picture = posixpath.normpath(posixpath.join(folder, str(name))) if name else ""
             if is_safe(picture):
@@ -59,9 +60,12 @@ def captions_of(root: Root, path: str, keys: tuple[str, ...]) -> dict[str, objec
     return found
 
 
-def _rows(root: Root, path: str) -> Iterator[Mapping[str, object]]:
+def metadata_rows(root: Root, path: str) -> Iterator[Mapping[str, object]]:
+    """The rows of a metadata file; lines that cannot be read are passed over."""
     suffix = path.rpartition(".")[2]
     with open(inside(root, path), "rb") as file:
+        if is_lfs_pointer(file.peek(64)):
+            raise SampleReject("unreadable_file", LFS_POINTER)
         if suffix == "parquet":
             yield from _parquet_rows(file)
         elif suffix == "csv":

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from diffprep_resources.errors import SampleReject, SettingError
+from diffprep_resources.hub.lfs_pointer import LFS_POINTER, is_lfs_pointer
 from diffprep_resources.sources.fields import FieldKeys, splits
 
 BATCH_ROWS = 16
@@ -44,6 +45,8 @@ def open_parquet(path: bytes) -> pq.ParquetFile:
     """The file with its footer read; column data is read a page at a time."""
     file = open(path, "rb")  # noqa: SIM115 (closed with the ParquetFile)
     try:
+        if is_lfs_pointer(file.peek(64)):
+            raise pa.ArrowInvalid(LFS_POINTER)
         # Pre-buffering, pyarrow's default, would hold the columns of a whole row group.
         return pq.ParquetFile(
             pa.PythonFile(file, mode="r"), buffer_size=_BUFFER_BYTES, pre_buffer=False
@@ -109,6 +112,7 @@ def _holds_pictures(kind: pa.DataType) -> bool:
         pa.types.is_null,
         pa.types.is_binary,
         pa.types.is_large_binary,
+        pa.types.is_fixed_size_binary,
         pa.types.is_binary_view,
         pa.types.is_string,
         pa.types.is_large_string,

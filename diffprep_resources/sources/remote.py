@@ -6,13 +6,14 @@ parts. A file that is not there when it is needed is fetched again, at its liste
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import xxhash
 
+from diffprep_resources.compute.base import Report, unheard
 from diffprep_resources.errors import SampleReject, SettingError
 from diffprep_resources.sources.base import (
     FileStamp,
@@ -192,7 +193,7 @@ class RemoteSource(Source):
     def samples(self, stamps: Iterable[FileStamp]) -> Iterator[SourceSample]:
         """Every picture of the files, fetching those that are not here."""
         for stamp in stamps:
-            self.bring([stamp], report=lambda _: None)
+            self.bring([stamp], report=unheard)
             yield from self._reader.samples([stamp])
 
     def read_image(self, location: Location) -> bytes:
@@ -206,17 +207,24 @@ class RemoteSource(Source):
         """Whether the bytes of all files are here."""
         return all(self._is_here(path) for stamp in stamps for path in _paths_of(stamp))
 
-    def bring(self, stamps: Iterable[FileStamp], *, report: Callable[[int], None]) -> None:
-        """Fetch the files and their caption files, those that are not here; reports each stamp."""
+    def bring(self, stamps: Sequence[FileStamp], *, report: Report) -> None:
+        """Fetch the files and their caption files, those that are not here; reports each stamp
+        once its file is here."""
         by_lock: dict[Path, dict[str, RemoteFile]] = {}
+        awaited: set[str] = set()
         for stamp in stamps:
             for path in _paths_of(stamp):
                 file = self._catalog.find(path)
                 if file is not None and not self._is_here(path):
                     by_lock.setdefault(self._catalog.lock(path), {})[path] = file
-            report(1)
+                    awaited.add(path)
+            if stamp.path not in awaited:
+                report(1)
+        main_files = {stamp.path for stamp in stamps}
         for lock, files in by_lock.items():
-            self._fetch_all(lock, files)
+            for path in self._fetch_all(lock, files):
+                if path in main_files:
+                    report(1)
 
     def _is_here(self, path: str) -> bool:
         file = self._catalog.find(path)
@@ -232,23 +240,23 @@ class RemoteSource(Source):
     def _bring(self, path: str) -> None:
         file = self._catalog.find(path)
         if file is not None and not self._is_here(path):
-            self._fetch_all(self._catalog.lock(path), {path: file})
+            list(self._fetch_all(self._catalog.lock(path), {path: file}))
 
-    def _fetch_all(self, lock: Path, files: Mapping[str, RemoteFile]) -> None:
-        """Fetch files that one lock covers, several at a time."""
+    def _fetch_all(self, lock: Path, files: Mapping[str, RemoteFile]) -> Iterator[str]:
+        """Fetch files that one lock covers, several at a time; their paths as they are here."""
         revision = self._catalog.revision()
 
-        def fetch_one(path: str) -> None:
+        def fetch_one(path: str) -> str:
             if not self._is_here(path):
                 target = Path(inside(self._catalog, path).decode("utf-8", "surrogateescape"))
                 self._fetch(files[path], target, revision=revision)
+            return path
 
         with (
             hold(lock, holder=f"a run fetching from {self.store.origin}", wait_s=LOCK_WAIT_S),
             ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch") as pool,
         ):
-            for _ in pool.map(fetch_one, files):
-                pass
+            yield from pool.map(fetch_one, files)
 
     def _fetch(self, file: RemoteFile, target: Path, *, revision: str | None) -> None:
         try:

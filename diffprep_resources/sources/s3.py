@@ -79,7 +79,8 @@ class S3Store(RemoteStore):
         files = _file_system()
         if _version(files.info(address, refresh=True)) != file.version:
             raise SourceAccessError(
-                f"{address} changed since it was listed; run source_index again"
+                f"{address} changed since it was listed; run source_index again, as `diffprep run` "
+                "does"
             )
         with files.open(address, "rb", block_size=_BLOCK_BYTES, cache_type="none") as opened:
             opened.seek(start)
@@ -96,7 +97,10 @@ class S3Store(RemoteStore):
     def _refused(self, error: Exception) -> SourceAccessError:
         """Names the kind of error only: messages of such libraries may hold keys."""
         if isinstance(error, FileNotFoundError):
-            return SourceAccessError(f"source: {self.origin} does not exist, or is not to be seen")
+            return SourceAccessError(
+                f"source: {self.origin} does not exist, or the credentials do not let it be seen; "
+                "check the address, AWS_ENDPOINT_URL, and the rights to list and read"
+            )
         return SourceAccessError(
             f"source: cannot read {self.origin} ({type(error).__name__}). Credentials are the "
             "environment's: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the "

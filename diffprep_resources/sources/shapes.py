@@ -1,5 +1,6 @@
 """Which of a store's files are taken, by names alone: a Hub dataset, a folder, a set of tars."""
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -56,11 +57,7 @@ class HubShape(Shape):
         plain, other = _plain(paths)
         data = [path for path in plain if kind_of(path) is not None]
         if not data:
-            found = dict(sorted((other + counted_by_suffix(plain)).items())) or "nothing"
-            raise SettingError(
-                f"source.hf_dataset must hold parquet files, tars or pictures; {self.where} holds "
-                f"{found}"
-            )
+            raise self._holds_nothing(plain, other)
         choice = self.choice
         wanted = choice.data_files is not None
         kind = main_kind(data)
@@ -81,6 +78,20 @@ class HubShape(Shape):
         if left := sum(kind_of(path) == kind for path in unused):
             other[f"{kind} of another split"] = left
         return Chosen(kind, taken, captions, dict(sorted((+other).items())))
+
+    def _holds_nothing(self, plain: Sequence[str], other: Counter[str]) -> SettingError:
+        script = next((path for path in sorted(plain) if re.fullmatch(r"[^/]+\.py", path)), None)
+        if script is not None:
+            return SettingError(
+                f"source.hf_dataset: {self.where} holds a loading script ({script}), which is not "
+                "run, and no parquet files, tars or pictures; take a copy in one of these, such as "
+                "the Hub's own (source.hf_revision: refs/convert/parquet)"
+            )
+        found = dict(sorted((other + counted_by_suffix(plain)).items())) or "nothing"
+        return SettingError(
+            f"source.hf_dataset must hold parquet files, tars or pictures; {self.where} holds "
+            f"{found}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ tar's manual "Basic Tar Format" for long names and base-256 numbers.
 """
 
 import os
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from diffprep_resources.errors import SampleReject
+from diffprep_resources.hub.lfs_pointer import LFS_POINTER, is_lfs_pointer
 from diffprep_resources.sources.local_files import read_at
 from diffprep_resources.sources.names import name_from_bytes
 
@@ -40,18 +42,21 @@ _KINDS: dict[bytes, MemberKind] = {
     b"6": "special",
     b"S": "sparse file",
 }
+_SYMBOLIC = b"2"
 _EXTENSIONS = frozenset({b"L", b"K", b"x", b"X", b"g"})
 _WITHOUT_DATA = frozenset({b"1", b"2", b"3", b"4", b"5", b"6"})
 
 
 @dataclass(frozen=True, slots=True)
 class TarMember:
-    """One member: its name as written, where its bytes are, and what it is."""
+    """One member: its name as written, where its bytes are, and what it is. `target` of a link is
+    a path from the tar's root."""
 
     name: str
     offset: int
     size: int
     kind: MemberKind
+    target: str | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +64,7 @@ class _Extension:
     """What the long-name and pax members before a header say about it."""
 
     name: bytes | None = None
+    target: bytes | None = None
     size: int | None = None
     sparse: bool = False
 
@@ -112,7 +118,18 @@ def _member(header: bytes, extension: _Extension, *, offset: int, size: int) -> 
         kind = "folder"
     if kind == "file" and extension.sparse:
         kind = "sparse file"
-    return TarMember(name_from_bytes(name), offset, size, kind)
+    target = _target(header, extension, name=name) if kind == "link" else None
+    return TarMember(name_from_bytes(name), offset, size, kind, target)
+
+
+def _target(header: bytes, extension: _Extension, *, name: bytes) -> str:
+    """Where a link leads: a hard link to a name of the tar, a symbolic one from its own folder."""
+    target = extension.target
+    if target is None:
+        target = header[157:257].partition(b"\0")[0]
+    if header[156:157] == _SYMBOLIC:
+        target = posixpath.join(posixpath.dirname(name), target)
+    return name_from_bytes(target)
 
 
 def _checked_size(header: bytes, *, offset: int) -> int:
@@ -128,6 +145,8 @@ def _checked_size(header: bytes, *, offset: int) -> int:
         if header.startswith(magic):
             message = f"compressed with {name}: pictures are read at random, so decompress it"
             raise SampleReject("unreadable_file", message)
+    if is_lfs_pointer(header):
+        raise SampleReject("unreadable_file", LFS_POINTER)
     raise SampleReject("unreadable_file", "not a tar file")
 
 
@@ -156,6 +175,8 @@ def _extend(extension: _Extension, descriptor: int, *, kind: bytes, offset: int,
         raise SampleReject("truncated_archive", _cut(offset, offset + len(data)))
     if kind == b"L":
         extension.name = data.partition(b"\0")[0]
+    elif kind == b"K":
+        extension.target = data.partition(b"\0")[0]
     elif kind in (b"x", b"X"):
         _apply_pax(extension, data, offset=offset)
 
@@ -170,6 +191,8 @@ def _apply_pax(extension: _Extension, data: bytes, *, offset: int) -> None:
         value = data[match.end() : end - 1]
         if match[2] in (b"path", b"GNU.sparse.name"):
             extension.name = value
+        elif match[2] == b"linkpath":
+            extension.target = value
         elif match[2] == b"size" and value.isdigit() and len(value) < 20:
             extension.size = int(value)
         extension.sparse |= match[2].startswith(b"GNU.sparse.")

@@ -16,6 +16,7 @@ from diffprep_resources.sources.base import FILE_KEY
 from diffprep_resources.sources.fields import FieldKeys, splits
 from diffprep_resources.sources.names import is_hidden, is_picture, split_suffix, suffix_label
 from diffprep_resources.sources.tar_headers import TarMember
+from diffprep_resources.sources.tar_links import followed
 
 MAX_NAME = 4096
 _NAMELESS_PICTURES = frozenset({"image", "img", "photo"})
@@ -50,23 +51,28 @@ class TarIndex:
 def tar_index(members: Iterable[TarMember], *, keys: FieldKeys) -> TarIndex:
     """The index of a tar's members; a SampleReject that ends them is kept as its damage."""
     index = TarIndex()
-    found: list[tuple[str, TarMember]] = []
-    unsafe: dict[str, TarMember] = {}
+    walked: list[TarMember] = []
     try:
         for member in members:
-            name = normal_name(member.name)
-            if member.kind != "file":
-                index.skipped[member.kind] += 1
-            elif name is None:
-                unsafe.setdefault(split_suffix(member.name)[0], member)
-            elif is_hidden(name) or "__MACOSX" in name.split("/"):
-                index.skipped["hidden or __MACOSX"] += 1
-            elif _is_picture(name, keys):
-                found.append((name, member))
-            else:
-                index.fields.setdefault(name, member)
+            walked.append(member)
     except SampleReject as reject:
         index.damage = reject
+    found: list[tuple[str, TarMember]] = []
+    unsafe: dict[str, TarMember] = {}
+    for member in followed(walked):
+        name = normal_name(member.name)
+        if member.kind == "folder":
+            continue
+        if name is None:
+            unsafe.setdefault(split_suffix(member.name)[0], member)
+        elif is_hidden(name) or "__MACOSX" in name.split("/"):
+            index.skipped["hidden or __MACOSX"] += 1
+        elif _is_picture(name, keys):
+            found.append((name, member))
+        elif member.kind != "file":
+            index.skipped[member.kind] += 1
+        else:
+            index.fields.setdefault(name, member)
     index.stems = {split_suffix(name)[0] for name, _ in found}
     taken = {*index.stems, FILE_KEY}
     index.pictures = [*_keyed(found, taken=taken), *_unsafe(unsafe.values(), taken=taken)]
@@ -140,9 +146,20 @@ def _keyed(found: list[tuple[str, TarMember]], *, taken: set[str]) -> Iterator[T
             if member.name in names:
                 message = f"{member.name} stands in the tar more than once; the first is used"
                 reject = SampleReject("duplicate_key", message)
+        reject = reject or _no_bytes(member)
         stems.add(stem)
         names.add(member.name)
         yield TarPicture(key, name, member, reject)
+
+
+def _no_bytes(member: TarMember) -> SampleReject | None:
+    """Why a picture's member cannot be read, if so."""
+    if member.kind == "file":
+        return None
+    words = f"a {member.kind}, not a plain file"
+    if member.kind == "link":
+        words = f"a link to {member.target}, which is no file of this tar"
+    return SampleReject("unreadable_file", f"member {member.name} is {words}")
 
 
 def _free(name: str, *, taken: set[str]) -> str:

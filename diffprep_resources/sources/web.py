@@ -86,7 +86,8 @@ class WebStore(RemoteStore):
             told = "ETag" in response.headers or "Last-Modified" in response.headers
             if told and _version(response, file.size) != file.version:
                 raise SourceAccessError(
-                    f"{address} changed since it was listed; run source_index again"
+                    f"{address} changed since it was listed; run source_index again, as "
+                    "`diffprep run` does"
                 )
             yield Body(start if partial else 0, response.iter_bytes())
 
@@ -101,7 +102,10 @@ class WebStore(RemoteStore):
     def _refused(self, error: Exception, *, what: str | None = None) -> SourceAccessError:
         status = getattr(getattr(error, "response", None), "status_code", None)
         detail = type(error).__name__ if status is None else f"HTTP {status}"
-        return SourceAccessError(f"source: cannot read {what or self.origin} ({detail})")
+        return SourceAccessError(
+            f"source: cannot read {what or self.origin} ({detail}); check source.input_path, or "
+            "try again later"
+        )
 
 
 def _client() -> "httpx2.Client":
@@ -114,7 +118,10 @@ def _check(response: "httpx2.Response", address: str) -> None:
     """Raises for a refusal, and where https:// was left on the way."""
     response.raise_for_status()
     if address.startswith("https:") and response.url.scheme != "https":
-        raise SourceAccessError(f"source: {address} leads to an address without https")
+        raise SourceAccessError(
+            f"source: {address} leads to an address without https; name "
+            "another in source.input_path"
+        )
 
 
 def _version(response: "httpx2.Response", size: int) -> str:

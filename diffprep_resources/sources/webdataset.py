@@ -113,7 +113,7 @@ class WebDatasetSource(Source):
         return self._index(path).num_samples
 
     def other_members(self, path: str) -> dict[str, int]:
-        """Members passed over, by kind: folders, links, hidden ones, captions without a picture."""
+        """Members passed over, by kind: hidden ones, captions without a picture, other suffixes."""
         return dict(sorted(self._index(path).skipped.items()))
 
     def stamps(self, paths: Iterable[str]) -> Iterator[FileStamp]:

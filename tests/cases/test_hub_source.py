@@ -301,21 +301,6 @@ def test_a_gated_dataset_stops_before_the_first_byte_of_data(
     assert not hub.fetched()
 
 
-def test_a_gated_model_stops_before_the_dataset_is_looked_at(
-    project: "ProjectFolder", hub: "DatasetHub"
-) -> None:
-    hub.add("owner/flux", {"model_index.json": b"{}"})
-    hub.gated.add("owner/flux")
-    hub.add(REPO, tables(range(2)))
-    recipe(project)
-    project.write_recipe_over(model={"model_path": "owner/flux"})
-    report = project.run()
-    assert report.error is not None
-    for part in ("VAE, T5 encoder, CLIP encoder", "owner/flux", "403", *WAYS):
-        assert part in report.error[1]
-    assert not [line for line in hub.requests if REPO in line]
-
-
 def test_a_missing_dataset_is_named(project: "ProjectFolder", hub: "DatasetHub") -> None:
     recipe(project)
     report = project.run()

@@ -86,7 +86,11 @@ def write_bad(pictures: "Path") -> dict[str, str]:
 @pytest.fixture
 def mixed(project: "ProjectFolder") -> dict[str, str]:
     """Fifty good pictures, one of each bad kind, and files that are no pictures."""
-    project.write_pictures(range(50))
+    project.write_pictures(range(49))
+    frames = [noise(64, 64), noise(64, 64).rotate(90)]
+    moving = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    (project.pictures / "images" / "moving.gif").write_bytes(moving)
+    (project.pictures / "captions" / "moving.txt").write_text("moving")
     expected = write_bad(project.pictures)
     (project.pictures / "images" / "notes.jpg.txt").write_text("no picture")
     (project.pictures / "images" / "table.csv").write_text("a,b")
@@ -116,6 +120,8 @@ def test_one_of_each_bad_kind_among_fifty_good_pictures(
         assert f"  {reason} {len(named)}\n" in shown
         assert sum(key in shown for key in named) == min(3, len(named))
     assert "50 samples, valid, in" in shown
+    assert "first of N frames taken 1" in shown
+    assert "Other files of the source, not read: .csv 1, .txt without a picture 1" in shown
     # The rest is one command away.
     code, listed = diffprep(project, "rejects", "set")
     assert code == 0

@@ -132,22 +132,3 @@ def test_counts_that_do_not_add_up_are_not_published() -> None:
     check_counts("set", listed=5, written=3, rejects=Counter(no_caption=2))
     with pytest.raises(DiffprepError, match="5 samples listed by bucket, but 3 written and 1"):
         check_counts("set", listed=5, written=3, rejects=Counter(no_caption=1))
-
-
-def test_captions_cut_short_are_summed_once(project: "ProjectFolder") -> None:
-    drawings = project.write_pictures(range(6))
-    for picture in drawings[:2]:
-        path = project.pictures / "captions" / f"{picture.stem}.txt"
-        path.write_text("word " * 300)
-    project.write_recipe()
-    report = project.run()
-    assert report.ok
-    shown = "\n".join(line for line in report.lines() if isinstance(line, str))
-    assert shown.count("T5 sees 24 tokens: ") == 1
-    assert shown.count("CLIP sees 77 tokens: 2 of 6 captions (33.3%) are cut short") == 1
-    card = project.layout().card.read_text()
-    assert "CLIP sees 77 tokens: 2 of 6 captions (33.3%)" in card
-    # Pruned row files leave the counts in the shards' records.
-    assert not list(project.layout().text("x").parent.glob("g*.safetensors"))
-    assert project.run().truncated == report.truncated
-    assert {item.encoder: item.truncated for item in report.truncated}["clip"] == 2

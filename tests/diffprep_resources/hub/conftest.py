@@ -1,124 +1,21 @@
-"""A small server that speaks the Hub's protocol for models, for the real huggingface_hub."""
+"""The Hub's server, a FLUX-like repository for it, and scripts of the real huggingface_hub."""
 
-import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-COMMIT = "c0ffee" + "0" * 34
-_REPOSITORY = r"(?P<repo>[\w.-]+/[\w.-]+)"
-_INFO = re.compile(rf"/api/models/{_REPOSITORY}(/revision/[^/]+)?")
-_TREE = re.compile(rf"/api/models/{_REPOSITORY}/tree/[^/]+")
-_FILE = re.compile(rf"/{_REPOSITORY}/resolve/{COMMIT}/(?P<name>.+)")
-
-
-@dataclass
-class HubServer:
-    """`files` by repository and name; `gated` and `missing` repositories; `down` answers 503."""
-
-    url: str = ""
-    files: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    gated: set[str] = field(default_factory=set)
-    needs_token: str | None = None
-    down: bool = False
-    requests: list[str] = field(default_factory=list)
-    tokens: set[str | None] = field(default_factory=set)
-
-    def fetched(self) -> set[str]:
-        """Names of the files whose bytes were sent."""
-        found = (_FILE.fullmatch(line.removeprefix("GET ")) for line in self.requests)
-        return {match["name"] for match in found if match}
-
-
-class _Handler(BaseHTTPRequestHandler):
-    hub: HubServer
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def _answer(self) -> None:
-        path = self.path.partition("?")[0]
-        self.hub.requests.append(f"{self.command} {path}")
-        # huggingface_hub asks for its own list of agents too, without a token.
-        if path != "/api/agent-harnesses":
-            self.hub.tokens.add(self.headers.get("Authorization"))
-        status, code = self._refusal(path)
-        if status != 200:
-            self._send(status, {"X-Error-Code": code})
-        elif match := _FILE.fullmatch(path):
-            data = self.hub.files[match["repo"]][match["name"]]
-            self._send(200, {"ETag": f'"{_oid(data)}"', "X-Repo-Commit": COMMIT}, data)
-        elif match := _TREE.fullmatch(path):
-            self._json(
-                [
-                    {"type": "file", "path": name, "size": len(data), "oid": _oid(data)}
-                    for name, data in self.hub.files[match["repo"]].items()
-                ]
-            )
-        elif match := _INFO.fullmatch(path):
-            siblings = [{"rfilename": name} for name in self.hub.files[match["repo"]]]
-            self._json({"id": match["repo"], "sha": COMMIT, "siblings": siblings})
-
-    def _refusal(self, path: str) -> tuple[int, str]:
-        """Status, 200 when there is an answer, and the Hub's own word for what is wrong."""
-        file = _FILE.fullmatch(path)
-        match = file or _INFO.fullmatch(path) or _TREE.fullmatch(path)
-        token = self.hub.needs_token
-        if self.hub.down:
-            return 503, ""
-        if token and self.headers.get("Authorization") != f"Bearer {token}":
-            return 401, "RepoNotFound"
-        if match is None or match["repo"] not in self.hub.files:
-            return 404, "RepoNotFound"
-        if file and match["repo"] in self.hub.gated:
-            return 403, "GatedRepo"
-        if file and file["name"] not in self.hub.files[file["repo"]]:
-            return 404, "EntryNotFound"
-        return 200, ""
-
-    def _json(self, content: object) -> None:
-        self._send(200, {"Content-Type": "application/json"}, json.dumps(content).encode())
-
-    def _send(self, status: int, headers: dict[str, str] | None = None, body: bytes = b"") -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-
-def _oid(data: bytes) -> str:
-    return hashlib.sha1(data).hexdigest()
+from tests.hub_server import DatasetHub, serving
 
 
 @pytest.fixture
-def hub_server() -> Iterator[HubServer]:
-    server = HubServer()
-    handler = type("Handler", (_Handler,), {"hub": server})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as listening:
-        server.url = f"http://127.0.0.1:{listening.server_port}"
-        thread = threading.Thread(target=listening.serve_forever, daemon=True)
-        thread.start()
-        yield server
-        listening.shutdown()
-        thread.join()
+def hub_server() -> Iterator[DatasetHub]:
+    with serving() as hub:
+        yield hub
 
 
 @pytest.fixture
@@ -156,7 +53,7 @@ def flux_files() -> dict[str, bytes]:
 
 @pytest.fixture
 def run_script(
-    hub_server: HubServer, tmp_path: Path
+    hub_server: DatasetHub, tmp_path: Path
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """A function that runs Python against the server: huggingface_hub reads its address at import.
 

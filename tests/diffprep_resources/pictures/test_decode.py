@@ -55,26 +55,6 @@ def test_every_exif_orientation_is_made_upright(kind, orientation, encoded, nois
     assert np.array_equal(pixels, expected)
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "AVIF"])
-@pytest.mark.parametrize("orientation", UPRIGHT)
-def test_jpeg_and_avif_orientation_shows_the_right_corner(kind, orientation, encoded, limits):
-    stored = np.full((20, 40, 3), 255, np.uint8)
-    stored[:8, :16] = 0
-    data = encoded(stored, kind, quality=95, exif=exif_orientation(orientation))
-    expected = UPRIGHT[orientation](stored)
-    info = probe(data, limits=limits)
-    pixels = np.asarray(load_upright(data, limits=limits, background=WHITE))
-    assert (info.height, info.width) == expected.shape[:2] == pixels.shape[:2]
-    assert np.abs(pixels.astype(int) - expected).mean() < 8
-
-
-def test_exif_orientation_6_of_40x20_is_20x40_everywhere(encoded, noise, limits):
-    data = encoded(noise(40, 20), "JPEG", exif=exif_orientation(6))
-    info = probe(data, limits=limits)
-    assert (info.width, info.height, info.format) == (20, 40, "JPEG")
-    assert load_upright(data, limits=limits, background=WHITE).size == (20, 40)
-
-
 def test_png_exif_behind_the_pixels_counts(raw_png, limits):
     exif = exif_orientation(6).tobytes().removeprefix(b"Exif\0\0")
     rows = [bytes([255, 0, 0] * 2), bytes([0, 0, 255] * 2), bytes([0, 255, 0] * 2)]

@@ -77,10 +77,6 @@ def test_a_reject_message_is_the_same_every_time(limits):
     assert "0x" not in messages.pop()
 
 
-def test_a_zero_byte_file_is_unreadable(limits):
-    assert code_of(b"", limits) == "unreadable_image"
-
-
 def test_html_saved_as_jpg_is_unreadable_and_the_message_shows_its_start(limits):
     page = b"<!DOCTYPE html><html><body>404</body></html>"
     assert code_of(page, limits) == "unreadable_image"
