@@ -45,7 +45,7 @@ def reruns(bench: Bench, samples: int) -> None:
 def status(bench: Bench, shards: int) -> None:
     """`status` over shards of one sample each."""
     make(bench, shards, shard_size=1)
-    bench.run("bench", workers=2)
+    bench.run_unrecorded("bench")
     dataset = Dataset(
         load_recipe(bench.folder / "recipes/bench.yaml", base=bench.folder),
         bench.project.storage_root,

@@ -7,7 +7,6 @@ ratios of one run on one machine:
 """
 
 import argparse
-import resource
 import statistics
 import tempfile
 import time
@@ -15,12 +14,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import psutil
 from inputs import Bench, photographs
 
 from diffprep_resources.encoders.threads import one_thread_on_cpu
 
 STAGES = ("encode_latents", "encode_text", "shard")
 BATCH = 8
+SHARD_SIZE = 250
 
 
 def main() -> None:
@@ -35,7 +36,10 @@ def main() -> None:
         floors = [encoder_floor(bench, captions) for _ in range(options.repeats)]
         floor = statistics.median(floors)
         count = options.pictures
-        print(f"{count} pictures of 0.3 to 2 megapixels to 256 px, bf16, batch {BATCH}")
+        print(
+            f"{count} pictures of 0.3 to 2 megapixels to 256 px, bf16, batch {BATCH}, "
+            f"shards of {SHARD_SIZE}"
+        )
         print(f"encoders alone, one process: {floor:.1f} s, {count / floor:.1f} a second")
         for workers in options.workers:
             walls, cpus = zip(
@@ -56,7 +60,7 @@ def measured(bench: Bench, *, workers: int) -> tuple[float, float]:
         "bench",
         image={"image_size": 256},
         model={"t5_max_length": 512},
-        output={"shard_size": 100},
+        output={"shard_size": SHARD_SIZE},
     )
     cpu = cpu_seconds()
     report = bench.run("bench", workers=workers)
@@ -90,9 +94,9 @@ def batches(items: Sequence, *, size: int = BATCH) -> Iterator[list]:
 
 
 def cpu_seconds() -> float:
-    """CPU of this process and of its children that ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    """CPU of this process, of what it started, and of what ended under any of these."""
+    process = psutil.Process()
+    return sum(sum(one.cpu_times()[:4]) for one in (process, *process.children(recursive=True)))
 
 
 if __name__ == "__main__":

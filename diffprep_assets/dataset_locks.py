@@ -1,12 +1,16 @@
 """Who may work on a dataset at once (DESIGN 11), and which runs died at it."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from diffprep_assets.last_failure import failure_noted
 from diffprep_assets.layout import Layout
 from diffprep_resources.storage.locks import hold, is_held
+
+logger = logging.getLogger(__name__)
 
 Log = Callable[[str], None]
 
@@ -23,13 +27,19 @@ def run_lock(
 
 @dataclass(frozen=True, slots=True)
 class StepLocks:
-    """The locks of one step of a run: that it lives, and what of the dataset it holds."""
+    """The locks of one step of a run: that it lives, and what of the dataset it holds. A job that
+    makes other runs is a step of its own."""
 
     layout: Layout
     stage: str
     run_id: str
     wait_minutes: float
     log: Log
+
+    def living(self) -> AbstractContextManager[None]:
+        """Held by what lives, without a hold on the dataset: left behind, it tells of a death."""
+        path = self.layout.step_lock(self.stage, self.run_id)
+        return hold(path, holder=self._holder, wait_s=LOOKED_AT_S)
 
     def alone(self) -> AbstractContextManager[None]:
         """Held by a stage that changes the whole dataset."""
@@ -39,21 +49,29 @@ class StepLocks:
         """Held by a stage of parts or shards, which goes well with others of its kind."""
         return self._held(shared=True)
 
+    @property
+    def _holder(self) -> str:
+        return f"{self.stage} of {self.layout.dataset}, run {self.run_id}"
+
     @contextmanager
     def _held(self, *, shared: bool) -> Iterator[None]:
-        holder = f"{self.stage} of {self.layout.dataset}, run {self.run_id}"
-        wait_s = self.wait_minutes * 60
         with (
-            hold(self.layout.step_lock(self.stage, self.run_id), holder=holder, wait_s=LOOKED_AT_S),
+            self.living(),
             hold(
                 self.layout.dataset_lock,
-                holder=holder,
+                holder=self._holder,
                 shared=shared,
-                wait_s=wait_s,
-                waiting=self.log,
+                wait_s=self.wait_minutes * 60,
+                waiting=self._waiting,
             ),
+            failure_noted(self.layout, self.stage),
         ):
             yield
+
+    def _waiting(self, words: str) -> None:
+        """Into the run's log, and to whoever looks at this process: it may take an hour."""
+        self.log(words)
+        logger.warning("%s: %s", self.stage, words)
 
 
 def runs_that_died(layout: Layout) -> list[str]:

@@ -5,12 +5,13 @@ that moved (to another bucket, or into a new generation) is found under its form
 """
 
 import io
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 import xxhash
 
 from diffprep_assets.layout import Layout
@@ -28,13 +29,18 @@ Reject = dict[str, Any]
 
 
 class EncodedRows:
-    """Rows and rejects of one stage, by fingerprint. One row is in memory at a time."""
+    """Rows and rejects of one stage, by fingerprint: of those wanted. One row is in memory at a
+    time, and no tar is open between two: a shard may take its rows from thousands of others."""
 
-    def __init__(self) -> None:
+    def __init__(self, stage: str, wanted: Collection[str]) -> None:
+        self._stage = stage
+        self._wanted = frozenset(wanted)
+        self._column = "latents_fingerprint" if stage == "encode_latents" else "text_fingerprint"
+        # Of thousands of rows that other shards hold, few are wanted.
+        self.of_interest = pc.field(self._column).isin(sorted(self._wanted))
         self._in_row_files: dict[str, tuple[RowReader, int]] = {}
-        self._in_tars: dict[str, tuple[BinaryIO, SampleRow]] = {}
+        self._in_tars: dict[str, tuple[Path, SampleRow]] = {}
         self._rejects: dict[str, Reject] = {}
-        self._names: tuple[str, ...] = ()
 
     def find(self, fingerprint: str) -> "dict[str, torch.Tensor] | None":
         """The tensors of one sample, or None where there are none that can be trusted."""
@@ -42,7 +48,7 @@ class EncodedRows:
             reader, number = self._in_row_files[fingerprint]
             return reader.row(number)
         if fingerprint in self._in_tars:
-            return _tensors_in_tar(*self._in_tars[fingerprint], names=self._names)
+            return _tensors_in_tar(*self._in_tars[fingerprint], names=STAGE_TENSORS[self._stage])
         return None
 
     def is_damaged(self, fingerprint: str) -> bool:
@@ -53,16 +59,42 @@ class EncodedRows:
         """Why this very sample was left out before; it is not tried again."""
         return self._rejects.get(fingerprint)
 
+    def add_row_file(self, reader: RowReader) -> None:
+        """The rows and rejects of a row file, as far as they are wanted and not known yet."""
+        header = reader.header
+        rejected = {reject["sample_id"]: reject for reject in header.rejects}
+        pairs = zip(header.metadata["sample_ids"], header.metadata["fingerprints"], strict=True)
+        for number, (sample_id, fingerprint) in enumerate(pairs):
+            if sample_id in rejected:
+                self._add_reject(fingerprint, rejected[sample_id])
+            elif fingerprint in self._wanted:
+                self._in_row_files.setdefault(fingerprint, (reader, number))
+
+    def add_tar(self, path: Path, record: ShardRecord, rows: Iterable[SampleRow]) -> None:
+        """The same of a finished tar; `rows` are those of interest."""
+        for reject in record.rejects:
+            if reject.stage == self._stage:
+                self._add_reject(reject.fingerprint, asdict(reject))
+        for row in rows:
+            self._in_tars.setdefault(getattr(row, self._column), (path, row))
+
+    def _add_reject(self, fingerprint: str, reject: Reject) -> None:
+        """What was added before is newer: a row there was encoded since."""
+        if fingerprint not in self._in_row_files and fingerprint not in self._in_tars:
+            self._rejects.setdefault(fingerprint, reject)
+
 
 @contextmanager
-def encoded_rows(layout: Layout, stage: str, *, shards: Iterable[str]) -> Iterator[EncodedRows]:
-    """The rows that `shards` hold of `stage`, open for the block. The first shard goes first."""
-    rows = EncodedRows()
-    rows._names = STAGE_TENSORS[stage]
+def encoded_rows(
+    layout: Layout, stage: str, *, shards: Iterable[str], wanted: Collection[str]
+) -> Iterator[EncodedRows]:
+    """What `shards` hold of `stage` with a fingerprint that is `wanted`, to be read within the
+    block. The first shard goes first, and its row file before its tar."""
+    rows = EncodedRows(stage, wanted)
     with ExitStack() as stack:
         for shard in dict.fromkeys(shards):
             _add_row_file(rows, row_path(layout, stage, shard), stack)
-            _add_tar(rows, layout, stage, shard, stack)
+            _add_tar(rows, layout, shard)
         yield rows
 
 
@@ -87,45 +119,34 @@ def whole_record(layout: Layout, shard: str) -> ShardRecord | None:
 
 
 def _add_row_file(rows: EncodedRows, path: Path, stack: ExitStack) -> None:
-    header = read_header(path)
-    if header is None:
+    if read_header(path) is None:
         return
-    reader = stack.enter_context(row_reader(path))
-    rejected = {reject["sample_id"]: reject for reject in header.rejects}
-    pairs = zip(header.metadata["sample_ids"], header.metadata["fingerprints"], strict=True)
-    for number, (sample_id, fingerprint) in enumerate(pairs):
-        if sample_id in rejected:
-            rows._rejects.setdefault(fingerprint, rejected[sample_id])
-        else:
-            rows._in_row_files.setdefault(fingerprint, (reader, number))
+    # Another run may remove the file: its rows are in a tar then.
+    with suppress(FileNotFoundError):
+        rows.add_row_file(stack.enter_context(row_reader(path)))
 
 
-def _add_tar(rows: EncodedRows, layout: Layout, stage: str, shard: str, stack: ExitStack) -> None:
+def _add_tar(rows: EncodedRows, layout: Layout, shard: str) -> None:
     record = whole_record(layout, shard)
     if record is None:
         return
-    for reject in record.rejects:
-        # A row file is newer than the tar: what it holds was encoded since.
-        if reject.stage == stage and reject.fingerprint not in rows._in_row_files:
-            rows._rejects.setdefault(reject.fingerprint, asdict(reject))
     bad = bad_keys(layout.shard_bad(shard))
-    file = stack.enter_context(layout.shard_tar(shard).open("rb"))
-    for row in read_samples(layout.shard_samples(shard)):
-        if row.key not in bad:
-            fingerprint = (
-                row.latents_fingerprint if stage == "encode_latents" else row.text_fingerprint
-            )
-            rows._in_tars.setdefault(fingerprint, (file, row))
+    samples = read_samples(layout.shard_samples(shard), where=rows.of_interest)
+    rows.add_tar(layout.shard_tar(shard), record, (row for row in samples if row.key not in bad))
 
 
 def _tensors_in_tar(
-    file: BinaryIO, row: SampleRow, *, names: tuple[str, ...]
+    path: Path, row: SampleRow, *, names: tuple[str, ...]
 ) -> "dict[str, torch.Tensor] | None":
     """The sample's tensors, unless its bytes are not those that were written."""
     import torch
 
-    file.seek(row.offset)
-    data = file.read(row.size)
+    try:
+        with path.open("rb") as file:
+            file.seek(row.offset)
+            data = file.read(row.size)
+    except FileNotFoundError:
+        return None
     if xxhash.xxh3_128_hexdigest(data) != row.digest:
         return None
     tensors = {}

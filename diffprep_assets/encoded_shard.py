@@ -83,7 +83,7 @@ def taken_over(
     shards = [shard for shard in [members[0].planned.shard] if shard is not None]
     shards += [shard for member in members for shard in member.planned.former]
     rest, rejects = [], []
-    with encoded_rows(layout, stage, shards=shards) as known:
+    with encoded_rows(layout, stage, shards=shards, wanted=fingerprints) as known:
         for number, fingerprint in enumerate(fingerprints):
             reject = known.reject(fingerprint)
             if reject is not None and retry_rejects and reject["transient"]:

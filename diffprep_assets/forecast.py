@@ -130,7 +130,7 @@ class _Parts:
             now = {stamp.path: stamp_digest(stamp) for stamp in stamps}
             before = read_stamps(layout.download(part)) if found else []
             was = {stamp.path: stamp_digest(stamp) for stamp in before}
-            words = difference(was, now).words("file")
+            words = difference(was, now).words("file") or ["listed or looked at otherwise"]
         self.download.add(part, state_of(found, wanted), words)
         limit = self._limits.get(part)
         metadata = read_metadata(layout.bucket(part))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 from diffprep_assets.changes import changed_settings, difference
@@ -10,6 +11,7 @@ from diffprep_assets.encode_latents.worker import picture_fingerprint
 from diffprep_assets.encode_text.worker import caption_fingerprint
 from diffprep_assets.encoded_rows import row_path, whole_record
 from diffprep_assets.layout import Layout
+from diffprep_assets.recipe.stage_fields import format_field
 from diffprep_assets.shard.record import ShardRecord, read_record, sample_columns
 from diffprep_assets.shard_plan.plan import PlannedSample, PlannedShard
 from diffprep_assets.stage_state import StageForecast, State
@@ -17,6 +19,7 @@ from diffprep_resources.storage.row_file import read_header
 
 LATENTS, TEXT, TAR = "encode_latents", "encode_text", "shard"
 CHANGED = {LATENTS: ("picture", "edited"), TEXT: ("caption", "changed")}
+FORMER_SHARDS = 256
 Rows = Callable[[], Mapping[str, list[PlannedSample]]]
 
 
@@ -37,14 +40,19 @@ class _Encoded:
     samples: Mapping[int, str]
 
 
+Found = Callable[[str, str], _Encoded | None]
+
+
 def forecast_shards(
     dataset: Dataset, shards: Iterable[PlannedShard], *, rows: Rows, reasons: ShardReasons
 ) -> dict[str, StageForecast]:
     """The forecast of the three stages of shards. `rows` gives the plan's samples by shard, read
     when first needed."""
     stages = {LATENTS: StageForecast(), TEXT: StageForecast(), TAR: StageForecast()}
+    # Samples that were dealt anew name the same few former shards again and again.
+    found = lru_cache(FORMER_SHARDS)(partial(_encoded, dataset.layout))
     for shard in shards:
-        _add(dataset, shard, stages, rows=rows, given=reasons)
+        _add(dataset, shard, stages, rows=rows, given=reasons, found=found)
     return stages
 
 
@@ -55,6 +63,7 @@ def _add(
     *,
     rows: Rows,
     given: ShardReasons,
+    found: Found,
 ) -> None:
     layout, key = dataset.layout, shard.shard
     record = whole_record(layout, key)
@@ -68,7 +77,8 @@ def _add(
         if _is_fresh(layout, stage, key, fingerprint, None if is_bad else record):
             stages[stage].add(key, "fresh")
             continue
-        state, why, to_encode = _why(dataset, stage, rows().get(key, []), given=given)
+        members = rows().get(key, [])
+        state, why, to_encode = _why(dataset, stage, members, given=given, found=found)
         stages[stage].add(key, state, why)
         stages[stage].to_encode += to_encode
         reasons += [reason for reason in why if reason not in reasons]
@@ -80,6 +90,8 @@ def _add(
         reasons.append("found damaged by validate")
     elif there is not None and record is None:
         reasons.append("its tar is missing or cut short")
+    elif record is not None and not reasons:
+        reasons = changed_settings(record.settings.get(TAR, {}), format_field(TAR))
     replaces = there is not None or any(row.former for row in rows().get(key, ()))
     stages[TAR].add(key, "stale" if replaces else "missing", reasons or given.new)
     stages[TAR].to_encode += shard.num_samples
@@ -95,17 +107,21 @@ def _is_fresh(
 
 
 def _why(
-    dataset: Dataset, stage: str, rows: list[PlannedSample], *, given: ShardReasons
+    dataset: Dataset,
+    stage: str,
+    rows: list[PlannedSample],
+    *,
+    given: ShardReasons,
+    found: Found,
 ) -> tuple[State, list[str], int]:
     """State and reasons of a shard that is not fresh, and how many samples want encoding."""
-    layout = dataset.layout
     fingerprint_of = picture_fingerprint if stage == LATENTS else caption_fingerprint
     settings = dataset.latents_settings if stage == LATENTS else dataset.text_settings
     now = {row.sample_id: fingerprint_of(row, settings) for row in rows}
-    before = _encoded(layout, stage, rows[0].shard or "") if rows else None
+    before = found(stage, rows[0].shard or "") if rows else None
     known = set(before.samples.values()) if before else set()
     for former in {shard for row in rows for shard in row.former}:
-        elsewhere = _encoded(layout, stage, former)
+        elsewhere = found(stage, former)
         known |= set(elsewhere.samples.values()) if elsewhere else set()
     to_encode = sum(fingerprint not in known for fingerprint in now.values())
     if before is None:

@@ -1,21 +1,30 @@
 """The three runs that make a dataset, and the job that makes them with one click."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 from diffprep_assets.dataset_graph import DatasetGraph
-from diffprep_assets.dataset_locks import forget_run, run_lock, runs_that_died
+from diffprep_assets.dataset_locks import StepLocks, forget_run, run_lock, runs_that_died
 from diffprep_assets.layout import Layout
-from diffprep_assets.partitions import PARTS, RECIPE_HASH, parts_of, shards_of, stage_key
+from diffprep_assets.leftovers import clear_leftovers
+from diffprep_assets.partitions import (
+    PARTS,
+    RECIPE_HASH,
+    parts_of,
+    shards_of,
+    stage_key,
+    sync_partitions,
+)
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_assets.stop_signals import STOPPED, noticed_stop, same_handlers, stop_is_asked
-from diffprep_resources import errors
+from diffprep_assets.way_out import with_way_out
 from diffprep_resources.errors import DiffprepError
 from diffprep_resources.gpu_pool.file_lease import num_devices
+from diffprep_resources.progress.log import LogProgress
 
 POOL = "gpu"
 RANGE_START = "dagster/asset_partition_range_start"
@@ -24,11 +33,14 @@ PARENT = "diffprep/parent"
 # Marks runs that are made under the dataset's run lock.
 DATASET = "diffprep/dataset"
 
-RUNS: tuple[tuple[str | None, tuple[str, ...]], ...] = (
+Runs = tuple[tuple[str | None, tuple[str, ...]], ...]
+RUNS: Runs = (
     (None, ("source_index",)),
     ("parts", ("download", "bucket", "shard_plan")),
     ("shards", ("encode_latents", "encode_text", "shard", "energon_prepare", "validate")),
 )
+# Those that end with the plan: nothing is encoded.
+PLAN_RUNS = RUNS[:2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +57,19 @@ def make_dataset(
     resources: Mapping[str, Any],
     encode_config: Mapping[str, Any] | None = None,
     tags: Mapping[str, str] | None = None,
+    runs: Runs = RUNS,
 ) -> MadeDataset:
-    """The dataset made by three runs in this process, one after another; stops at a failed one.
+    """The dataset made by `runs` in this process, one after another; stops at a failed one.
 
     The caller holds the dataset's run lock.
     """
     name = graph.dataset.name
     bury_dead_runs(instance, graph.dataset.layout)
+    clear_leftovers(graph.dataset.layout)
     definitions = dg.Definitions(assets=graph.assets, resources=resources)
     job = definitions.resolve_implicit_global_asset_job_def()
     with noticed_stop():
-        for unit, stages in RUNS:
+        for unit, stages in runs:
             if stop_is_asked():
                 return MadeDataset(("run", STOPPED))
             with same_handlers():
@@ -126,9 +140,14 @@ def partition_range(
     instance: dg.DagsterInstance, dataset: str, unit: str
 ) -> tuple[str, str] | None:
     """First and last registered partition, in the order that a range follows."""
-    definition = parts_of(dataset) if unit == "parts" else shards_of(dataset)
-    keys = instance.get_dynamic_partitions(definition.name or "")
+    keys = partition_keys(instance, dataset, unit)
     return (keys[0], keys[-1]) if keys else None
+
+
+def partition_keys(instance: dg.DagsterInstance, dataset: str, unit: str) -> list[str]:
+    """Registered partitions, in the order that a range follows."""
+    definition = parts_of(dataset) if unit == "parts" else shards_of(dataset)
+    return list(instance.get_dynamic_partitions(definition.name or ""))
 
 
 def make_job(graph: DatasetGraph, *, project: Project) -> dg.JobDefinition:
@@ -137,19 +156,20 @@ def make_job(graph: DatasetGraph, *, project: Project) -> dg.JobDefinition:
 
     @dg.op(
         name=f"{asset_group_name(dataset.name)}_make_dataset",
-        required_resource_keys={"engines", "progress"},
+        required_resource_keys={"engines"},
     )
     def make(context: dg.OpExecutionContext) -> None:
-        log = context.log.info
-        with run_lock(
-            dataset.layout,
-            holder=f"job {context.job_name}, run {context.run_id}",
-            wait_minutes=project.lock_wait_minutes,
-            log=log,
+        log, minutes = context.log.info, project.lock_wait_minutes
+        locks = StepLocks(dataset.layout, "make", context.run_id, minutes, log)
+        holder = f"job {context.job_name}, run {context.run_id}"
+        with (
+            locks.living(),
+            run_lock(dataset.layout, holder=holder, wait_minutes=minutes, log=log),
         ):
             resources = {
                 "engines": context.resources.engines,
-                "progress": context.resources.progress,
+                # Each of the three runs has its own log; who started the job looks at this one.
+                "progress": LogProgress(echo=log),
             }
             set_pool_limit(context.instance, num_devices(project.devices))
             made = make_dataset(
@@ -211,7 +231,7 @@ def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
                 return stage, STOPPED
             failure = data.user_failure_data
             if failure is not None and failure.description:
-                return stage, failure.description
+                return stage, with_way_out(failure.description)
             error = data.error
             # Below Dagster's own errors is ours; what that was raised from says less.
             while error is not None and error.cause is not None and _is_dagsters(error.cls_name):
@@ -220,18 +240,12 @@ def _first_error(result: dg.ExecuteInProcessResult) -> tuple[str, str]:
                 return stage, "failed"
             # The message begins with the error's class, in full.
             words = error.message.strip()
-            return stage, words.partition(f"{error.cls_name}: ")[2] or words
+            return stage, with_way_out(words.partition(f"{error.cls_name}: ")[2] or words)
     return "run", "failed before its first stage"
 
 
 def _is_dagsters(class_name: str | None) -> bool:
     return (class_name or "").startswith("Dagster")
-
-
-def _words(message: str) -> str:
-    """An error's message, without the class that Dagster puts before it if the error is ours."""
-    words = message.strip()
-    return words.partition(": ")[2] if words.startswith(f"{errors.__name__}.") else words
 
 
 def instance() -> dg.DagsterInstance:
@@ -249,3 +263,14 @@ def failed_partitions(dataset: str, stage: str) -> set[str]:
             partitions,
         )
     return {key for key, status in (statuses or {}).items() if status and status.value == "FAILED"}
+
+
+def register_partitions(
+    dataset: str, *, parts: Sequence[str] | None, shards: Sequence[str] | None
+) -> None:
+    """Register exactly these parts and shards, sorted, in the instance of DAGSTER_HOME; None leaves
+    what is registered."""
+    with instance() as dagster_instance:
+        for definition, keys in ((parts_of(dataset), parts), (shards_of(dataset), shards)):
+            if keys is not None:
+                sync_partitions(dagster_instance, definition, keys)

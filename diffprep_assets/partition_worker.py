@@ -1,5 +1,6 @@
 """What the workers of all partitioned stages share: tasks, results, and the partition's lock."""
 
+import logging
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable
@@ -9,6 +10,8 @@ from pathlib import Path
 from diffprep_resources.compute.base import Report, Worker
 from diffprep_resources.progress.base import SampleCounts
 from diffprep_resources.storage.locks import hold
+
+logger = logging.getLogger(__name__)
 
 LOCK_WAIT_S = 24 * 3600.0
 
@@ -53,10 +56,12 @@ class PartitionWorker(Worker):
         """Nothing to load; encoders override this."""
 
     def process(self, task: PartitionTask, report: Report) -> PartitionResult:
-        with hold(self.lock(task), holder=f"a run making {task.key}", wait_s=LOCK_WAIT_S):
+        holder = f"a run making {task.key}"
+        lock = hold(self.lock(task), holder=holder, wait_s=LOCK_WAIT_S, waiting=logger.warning)
+        with lock:
             done = self.finished(task)
             if done is not None:
-                report(task.num_samples)
+                report(task.num_samples, sum(done.counts.rejects.values()))
                 return done
             return self.make(task, report)
 

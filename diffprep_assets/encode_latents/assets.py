@@ -10,13 +10,13 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.encode_latents.worker import LatentsSpec
 from diffprep_assets.encoded_shard import finished_rows
-from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partition_worker import PartitionTask
 from diffprep_assets.partitions import mark_run, partitioned_stage, stage_key
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.stage_inputs import planned
 from diffprep_resources.compute.engines import Engines
+from diffprep_resources.encoders.modules import ENCODER_MODULES
 from diffprep_resources.pictures.decode import PictureLimits
 from diffprep_resources.progress.base import Progress
 
@@ -92,6 +92,7 @@ def encode_latents_asset(
                 samples_per_process=SAMPLES_PER_PROCESS,
                 max_reject_rate=dataset.recipe.output.max_reject_rate,
                 worker_bytes=lambda: dataset.encoders.weights_bytes("vae"),
+                imports=ENCODER_MODULES,
             )
             yield from recorded(
                 context,
@@ -109,7 +110,6 @@ def encode_latents_asset(
                         stage_key(dataset.name, "shard_members"), partitioned=True, observed=True
                     )
                 ],
-                code_version=FORMAT_VERSIONS["encode_latents"],
             )
 
     return encode_latents

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xxhash
 
+from diffprep_assets.encode_latents.pixels import planned_pixels
 from diffprep_assets.encoded_shard import (
     encoded_result,
     finish_broken_commit,
@@ -24,11 +24,10 @@ from diffprep_assets.shard_plan.plan import PlannedSample
 from diffprep_resources.compute.base import Report
 from diffprep_resources.compute.batches import BatchJob, encode_in_batches
 from diffprep_resources.compute.engines import num_cores
+from diffprep_resources.compute.memory import memory_peak
 from diffprep_resources.encoders.base import EncoderFamily, LatentsEncoder
 from diffprep_resources.encoders.threads import one_thread_on_cpu
-from diffprep_resources.errors import SourceChangedError
-from diffprep_resources.pictures.decode import PictureLimits, load_upright
-from diffprep_resources.pictures.fit import Crop, fit
+from diffprep_resources.pictures.decode import PictureLimits
 from diffprep_resources.sources.base import Source
 from diffprep_resources.storage.row_file import RowFileWriter, row_file
 
@@ -60,10 +59,12 @@ class LatentsWorker(PartitionWorker):
 
     def __init__(self, spec: LatentsSpec) -> None:
         self.spec = spec
+        self.device = "cpu"
         self.encoder: LatentsEncoder | None = None
 
     def setup(self, device: str) -> None:
         one_thread_on_cpu(device)
+        self.device = device
         self.encoder = self.spec.encoders.latents_encoder(device)
 
     def lock(self, task: PartitionTask) -> Path:
@@ -96,10 +97,10 @@ class LatentsWorker(PartitionWorker):
                 rows=rows,
                 retry_rejects=task.retry_rejects,
             )
-            report(len(members) - len(taken.rest))
+            report(len(members) - len(taken.rest), len(taken.rejects))
             result = encode_in_batches(
                 [(number, members[number]) for number in taken.rest],
-                _PictureJob(spec, self.encoder, rows, shape=(bucket.height, bucket.width, 3)),
+                PictureJob(spec, self.encoder, rows, shape=(bucket.height, bucket.width, 3)),
                 batch_size=spec.batch_size,
                 load_threads=spec.load_threads,
                 report=report,
@@ -109,7 +110,10 @@ class LatentsWorker(PartitionWorker):
                 for (number, member), reject in result.rejects
             ]
             rows.close(rejects=rejects)
-        facts = {"batch_size": result.batch_size}
+        facts = {
+            "batch_size": result.batch_size,
+            "memory_peak_bytes": memory_peak(self.device),
+        }
         return encoded_result(path, task, encoded=result.encoded, rejects=rejects, facts=facts)
 
     def close(self) -> None:
@@ -128,7 +132,7 @@ def picture_fingerprint(planned: PlannedSample, settings: dict[str, Any]) -> str
     )
 
 
-class _PictureJob(BatchJob[tuple[int, Member], np.ndarray]):
+class PictureJob(BatchJob[tuple[int, Member], np.ndarray]):
     def __init__(
         self,
         spec: LatentsSpec,
@@ -145,18 +149,11 @@ class _PictureJob(BatchJob[tuple[int, Member], np.ndarray]):
     def load(self, item: tuple[int, Member]) -> np.ndarray:
         """Pixels [H, W, 3], uint8, of the picture that `bucket` saw."""
         _, member = item
-        sample = member.planned.sample
-        data = self.spec.source.read_image(member.location)
-        if xxhash.xxh3_128_hexdigest(data) != sample.image_digest:
-            raise SourceChangedError(
-                f"source changed since bucket: {sample.source_key}; run download and bucket again"
-            )
-        picture = load_upright(data, limits=self.spec.limits, background=self.spec.background)
-        return fit(
-            picture,
-            crop=Crop(*sample.crop),
-            width=sample.bucket.width,
-            height=sample.bucket.height,
+        return planned_pixels(
+            self.spec.source.read_image(member.location),
+            sample=member.planned.sample,
+            limits=self.spec.limits,
+            background=self.spec.background,
         )
 
     def blank(self) -> np.ndarray:

@@ -10,17 +10,17 @@ from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.encode_latents.assets import EncodeConfig
 from diffprep_assets.encode_text.worker import EmptyCaptionTask, TextSpec, empty_caption_is_fresh
 from diffprep_assets.encoded_shard import finished_rows
-from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partition_worker import PartitionTask
 from diffprep_assets.partitions import mark_run, partitioned_stage, stage_key
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.stage_inputs import planned
 from diffprep_resources.compute.engines import Engines
+from diffprep_resources.encoders.modules import ENCODER_MODULES
 from diffprep_resources.progress.base import Progress
 
 # What a worker process gets through while another one starts.
-SAMPLES_PER_PROCESS = 2_000
+SAMPLES_PER_PROCESS = 500
 
 
 def encode_text_asset(
@@ -71,6 +71,7 @@ def encode_text_asset(
                 samples_per_process=SAMPLES_PER_PROCESS,
                 max_reject_rate=dataset.recipe.output.max_reject_rate,
                 worker_bytes=lambda: dataset.encoders.weights_bytes("t5", "clip"),
+                imports=ENCODER_MODULES,
                 extra=() if empty_caption_is_fresh(layout, empty) else (EmptyCaptionTask(empty),),
             )
             yield from recorded(
@@ -89,7 +90,6 @@ def encode_text_asset(
                         stage_key(dataset.name, "shard_members"), partitioned=True, observed=True
                     )
                 ],
-                code_version=FORMAT_VERSIONS["encode_text"],
             )
 
     return encode_text

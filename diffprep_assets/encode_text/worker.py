@@ -18,8 +18,9 @@ from diffprep_assets.layout import Layout
 from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
 from diffprep_assets.shard_plan.members import members_of_shard
 from diffprep_assets.shard_plan.plan import PlannedSample
-from diffprep_resources.compute.base import Report
+from diffprep_resources.compute.base import Report, unheard
 from diffprep_resources.compute.batches import BatchJob, encode_in_batches
+from diffprep_resources.compute.memory import memory_peak
 from diffprep_resources.encoders.base import EncoderFamily, TextEncoder
 from diffprep_resources.encoders.threads import one_thread_on_cpu
 from diffprep_resources.storage.row_file import RowFileWriter, read_header, row_file
@@ -57,10 +58,12 @@ class TextWorker(PartitionWorker):
 
     def __init__(self, spec: TextSpec) -> None:
         self.spec = spec
+        self.device = "cpu"
         self.encoder: TextEncoder | None = None
 
     def setup(self, device: str) -> None:
         one_thread_on_cpu(device)
+        self.device = device
         self.encoder = self.spec.encoders.text_encoder(device)
 
     def lock(self, task: PartitionTask | EmptyCaptionTask) -> Path:
@@ -104,10 +107,10 @@ class TextWorker(PartitionWorker):
             captions: dict[str, list[int]] = {}
             for number in taken.rest:
                 captions.setdefault(members[number].caption, []).append(number)
-            report(len(members) - len(captions))
+            report(len(members) - len(captions), len(taken.rejects))
             result = encode_in_batches(
                 captions.items(),
-                _CaptionJob(encoder, rows),
+                CaptionJob(encoder, rows),
                 batch_size=spec.batch_size,
                 load_threads=1,
                 report=report,
@@ -119,7 +122,11 @@ class TextWorker(PartitionWorker):
             ]
             rows.close(rejects=rejects)
         encoded = len(taken.rest) + len(taken.rejects) - len(rejects)
-        facts = {"batch_size": result.batch_size, "captions_encoded": result.encoded}
+        facts = {
+            "batch_size": result.batch_size,
+            "captions_encoded": result.encoded,
+            "memory_peak_bytes": memory_peak(self.device),
+        }
         facts |= truncation_facts(tokens)
         return encoded_result(path, task, encoded=encoded, rejects=rejects, facts=facts)
 
@@ -127,13 +134,13 @@ class TextWorker(PartitionWorker):
         path = self.spec.layout.empty_encodings
         metadata = {"fingerprint": task.fingerprint, "settings": self.spec.settings}
         with row_file(path, rows=encoder.row_layout(), num_rows=1, metadata=metadata) as rows:
-            job = _CaptionJob(encoder, rows)
+            job = CaptionJob(encoder, rows)
             encode_in_batches(
                 [("", [0])],
                 job,
                 batch_size=self.spec.batch_size,
                 load_threads=1,
-                report=lambda _: None,
+                report=unheard,
             )
             rows.close(rejects=[])
         return encoded_result(
@@ -174,7 +181,7 @@ def _tokens(encoder: TextEncoder, captions: Sequence[str]) -> dict[str, dict[str
     }
 
 
-class _CaptionJob(BatchJob[tuple[str, list[int]], str]):
+class CaptionJob(BatchJob[tuple[str, list[int]], str]):
     """Items are captions with the rows that they fill."""
 
     def __init__(self, encoder: TextEncoder, rows: RowFileWriter) -> None:

@@ -29,7 +29,7 @@ def energon_prepare_asset(dataset: Dataset, *, wait_minutes: float) -> dg.Assets
             shown.summary.samples = SampleCounts(
                 prepared.listed, prepared.written, reused=prepared.written, rejects=prepared.rejects
             )
-        log(f"energon_prepare: {prepared.written} samples in {layout.output_dir}")
+        shown.tell(f"energon_prepare: {prepared.written} samples in {layout.output_dir}")
         return dg.MaterializeResult(
             data_version=dg.DataVersion(prepared.fingerprint),
             metadata={

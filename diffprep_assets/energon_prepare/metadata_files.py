@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffprep_assets.energon_prepare.card import MARKER, card
+from diffprep_assets.energon_prepare.card_pictures import is_ours
 from diffprep_assets.energon_prepare.index import (
     MetaFiles,
     dataset_yaml,
@@ -47,10 +48,12 @@ def write_metadata(
     content: Mapping[str, Any],
     empty: EmptyEncodings | None,
     index_stamps: Mapping[str, Stamp],
+    pictures: bytes | None = None,
 ) -> dict[str, Stamp]:
     """Stamps of the index files, once everything but the tars and .idx is up to date.
 
-    `content` is that of dataset.json. What is right already is not written again.
+    `content` is that of dataset.json, `pictures` the sheet that the card shows. What is right
+    already is not written again.
     """
     meta = MetaFiles(layout.nv_meta)
     meta.folder.mkdir(parents=True, exist_ok=True)
@@ -61,8 +64,13 @@ def write_metadata(
     finally:
         index.discard()
     write_if_changed(layout.dataset_json, provenance_bytes(content))
+    if pictures is not None:
+        write_if_changed(layout.card_pictures, pictures)
+    else:
+        _remove_pictures(layout)
     if not layout.card.exists() or MARKER.encode() in layout.card.read_bytes():
-        write_if_changed(layout.card, card(content))
+        shown = None if pictures is None else layout.card_pictures.name
+        write_if_changed(layout.card, card(content, pictures=shown))
     return index.stamps()
 
 
@@ -149,6 +157,7 @@ def remove_metadata(layout: Layout, *, names: Sequence[str]) -> None:
     ours = [*meta.all(), layout.dataset_json, *_empty_files(layout.published_empty_encodings)]
     if layout.card.exists() and MARKER.encode() in layout.card.read_bytes():
         ours.append(layout.card)
+    _remove_pictures(layout)
     for path in [*ours, *(idx_path(layout, name) for name in names)]:
         path.unlink(missing_ok=True)
     for folder in (meta.folder, layout.published_empty_encodings):
@@ -180,6 +189,12 @@ def remove_empty_folder(folder: Path) -> None:
     """Remove `folder` if it is there and holds nothing."""
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
+
+
+def _remove_pictures(layout: Layout) -> None:
+    """Remove the card's sheet; a file of somebody else's under its name stays."""
+    if layout.card_pictures.exists() and is_ours(layout.card_pictures):
+        layout.card_pictures.unlink()
 
 
 def _content(path: Path) -> bytes | None:

@@ -47,7 +47,8 @@ class DatasetDescription:
     `latents_scale` is the VAE's (scaling_factor, shift_factor).
     `recipe` is the resolved one; `models` maps a role to its identity; `listed` counts the
     source's samples and `rejects` those left out, by code: listed = written + rejected.
-    `fingerprints` are those of whole stages; the shards' own are added.
+    `fingerprints` are those of whole stages; the shards' own are added. `pictures` is the sheet for
+    the card, None where there is none.
     """
 
     dataset: str
@@ -61,6 +62,7 @@ class DatasetDescription:
     generation: int = 1
     encoding: str = "preencoded"
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    pictures: bytes | None = None
 
 
 def provenance(

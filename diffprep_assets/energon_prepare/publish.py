@@ -96,7 +96,12 @@ def publish(
             write_if_changed(idx_path(layout, shard.name), offsets_idx(shard))
         content = provenance(description, shards=named, rewrites=state.rewrites)
         stamps = write_metadata(
-            layout, shards=named, content=content, empty=empty, index_stamps=state.index_stamps
+            layout,
+            shards=named,
+            content=content,
+            empty=empty,
+            index_stamps=state.index_stamps,
+            pictures=description.pictures,
         )
         state = replace(state, index_stamps=stamps)
     elif not metadata_is_current(layout, named):
@@ -112,13 +117,14 @@ def _refuse_nothing_to_train(layout: Layout, shards: Sequence[FinishedShard]) ->
     if not written:
         raise DiffprepError(
             f"dataset {layout.dataset!r}: 0 samples were written ({rejected} rejected while "
-            "encoding), so there is nothing to publish"
+            f"encoding), so nothing can be published; `diffprep rejects {layout.dataset}` says why"
         )
     if not any(shard.split == "train" for shard in written):
         splits = ", ".join(sorted({shard.split for shard in written}))
         raise DiffprepError(
             f"dataset {layout.dataset!r}: split train has no sample, only {splits} has; energon "
-            "cannot train on that"
+            f"cannot train on that. What was to be train was rejected while encoding; "
+            f"`diffprep rejects {layout.dataset}` says why"
         )
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.download.worker import release_downloads, remove_gone
 from diffprep_assets.encode_text.worker import empty_caption_is_fresh
+from diffprep_assets.energon_prepare.card_pictures import card_pictures
 from diffprep_assets.energon_prepare.metadata_files import EmptyEncodings
 from diffprep_assets.energon_prepare.names import Split
 from diffprep_assets.energon_prepare.output_state import load_state, save_state
@@ -19,6 +20,7 @@ from diffprep_assets.energon_prepare.provenance import DatasetDescription
 from diffprep_assets.energon_prepare.publish import FinishedShard, publish
 from diffprep_assets.freshness import digest_of, fingerprint
 from diffprep_assets.layout import Layout
+from diffprep_assets.leftovers import remove_all_leftovers
 from diffprep_assets.recipe.stage_fields import published_fields
 from diffprep_assets.rejects import Reject, bucket_rejects, write_rejects
 from diffprep_assets.shard.record import ShardRecord, read_record
@@ -28,7 +30,7 @@ from diffprep_assets.shard_plan.table import read_head as read_plan_head
 from diffprep_assets.source_index.table import SourceIndex, read_index
 from diffprep_assets.stage_inputs import missing_partitions, missing_whole_stage, shards_of_plan
 from diffprep_resources.errors import DiffprepError
-from diffprep_resources.storage.atomic import remove_leftovers, write_bytes
+from diffprep_resources.storage.atomic import write_bytes
 from diffprep_resources.storage.row_file import float32_rows
 
 
@@ -60,6 +62,9 @@ def prepare(dataset: Dataset) -> Prepared:
         raise missing_whole_stage(dataset, "source_index")
     records = _fresh_records(dataset, shards)
     tables = [(part, layout.bucket(part)) for part in index.parts.parts]
+    gone = [part for part, path in tables if not path.exists()]
+    if gone:
+        raise missing_partitions(dataset, "bucket", gone, unit="parts")
     listed = sum(pq.read_metadata(path).num_rows for _, path in tables)
     rejects = write_rejects(layout.rejects, _all_rejects(tables, shards, records))
     written = sum(record.num_samples for record in records)
@@ -78,7 +83,10 @@ def prepare(dataset: Dataset) -> Prepared:
                 FinishedShard(cast(Split, shard.split), record)
                 for shard, record in zip(shards, records, strict=True)
             ],
-            description=_description(dataset, index, listed=listed, rejects=rejects),
+            description=replace(
+                _description(dataset, index, listed=listed, rejects=rejects),
+                pictures=card_pictures(dataset, records) if finalize else None,
+            ),
             nested=dataset.recipe.image.mode != "image_size",
             empty=_empty_encodings(dataset) if finalize else None,
             finalize=finalize,
@@ -180,9 +188,7 @@ def remove_orphans(dataset: Dataset, records: list[ShardRecord]) -> None:
             )
         },
     }
-    parents = (layout.folder, layout.download("x").parent, layout.bucket("x").parent)
-    for folder in (*parents, *folders):
-        remove_leftovers(folder)
+    remove_all_leftovers(layout)
     for folder, kept in folders.items():
         if folder.is_dir():
             for path in folder.iterdir():

@@ -7,7 +7,6 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
-from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partitions import RetryConfig, mark_run, partitioned_stage, stage_key
 from diffprep_assets.shard.worker import ShardSpec, finished_tar, shard_task
@@ -52,6 +51,7 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
                 ),
                 recipe_hash=dataset.loaded.recipe_hash,
                 samples_per_process=SAMPLES_PER_PROCESS,
+                imports=("torch",),
             )
             yield from recorded(
                 context,
@@ -59,7 +59,6 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
                 upstreams=[
                     Upstream(stage_key(dataset.name, read), partitioned=True) for read in reads
                 ],
-                code_version=FORMAT_VERSIONS["shard"],
             )
 
     return shard

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from diffprep_assets.shard.tar_writer import TarPart
@@ -136,9 +137,9 @@ def sample_columns(path: Path, *names: str) -> tuple[list[Any], ...]:
     return tuple(table.column(name).to_pylist() for name in names)
 
 
-def read_samples(path: Path) -> list[SampleRow]:
-    """The rows of one shard, in tar order."""
-    rows = pq.read_table(path, schema=SAMPLES_SCHEMA).to_pylist()
+def read_samples(path: Path, *, where: pc.Expression | None = None) -> list[SampleRow]:
+    """The rows of one shard, in tar order; with `where`, only those that it holds true of."""
+    rows = pq.read_table(path, schema=SAMPLES_SCHEMA, filters=where).to_pylist()
     return [
         SampleRow(**{**row, "parts": tuple(TarPart(**part) for part in row["parts"])})
         for row in rows

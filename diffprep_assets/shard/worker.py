@@ -15,6 +15,7 @@ from diffprep_assets.partition_worker import (
     PartitionWorker,
     reused_counts,
 )
+from diffprep_assets.recipe.stage_fields import format_field
 from diffprep_assets.shard.commit import finish_commit, new_shard
 from diffprep_assets.shard.members import SampleMetadata, sample_members
 from diffprep_assets.shard.record import (
@@ -86,9 +87,11 @@ class ShardWorker(PartitionWorker):
             )
             for member in members_of_shard(layout, task.key)
         ]
+        pictures = {encoded.latents for encoded in members}
+        captions = {encoded.text for encoded in members}
         with (
-            encoded_rows(layout, "encode_latents", shards=[task.key]) as latents,
-            encoded_rows(layout, "encode_text", shards=[task.key]) as text,
+            encoded_rows(layout, "encode_latents", shards=[task.key], wanted=pictures) as latents,
+            encoded_rows(layout, "encode_text", shards=[task.key], wanted=captions) as text,
             new_shard(layout, task.key) as commit,
         ):
             tar = TarWriter(commit.tar)
@@ -123,6 +126,7 @@ class ShardWorker(PartitionWorker):
             settings={
                 "encode_latents": self.spec.latents_settings,
                 "encode_text": self.spec.text_settings,
+                "shard": format_field("shard"),
             },
             rejects=tuple(rejects),
             facts={"tokens": _tokens(self.spec.layout, task)},
@@ -193,8 +197,8 @@ def _write_samples(
     rows: list[SampleRow] = []
     rejects: list[ShardReject] = []
     for encoded in members:
-        report(1)
         reject = latents.reject(encoded.latents) or text.reject(encoded.text)
+        report(1, 1 if reject is not None else 0)
         if reject is not None:
             sample = encoded.member.planned
             identity = {"sample_id": sample.sample_id, "source_key": sample.sample.source_key}
@@ -229,7 +233,7 @@ def _marked_bad(layout: Layout, member: Member) -> StageInputError:
 
 
 def _key(member: Member) -> str:
-    return f"{member.planned.sample_id:010d}"
+    return member.planned.key
 
 
 def _not_encoded(layout: Layout, member: Member, stage: str) -> StageInputError:

@@ -8,14 +8,18 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
+from diffprep_assets.event_pictures import bucket_chart, plan_pictures
 from diffprep_assets.partitions import mark_run, shards_of, stage_key, sync_partitions, whole_stage
 from diffprep_assets.recipe.names import asset_group_name
-from diffprep_assets.shard_events import changed_observations
+from diffprep_assets.shard_events import DATA_VERSION, changed_observations
 from diffprep_assets.shard_plan.plan import PlannedShard
+from diffprep_assets.shard_plan.splits import empty_splits
 from diffprep_assets.shard_plan.update import PlanUpdate, update_plan
 from diffprep_assets.source_index.table import read_index
 from diffprep_assets.stage_inputs import missing_whole_stage
 from diffprep_resources.progress.base import Progress, SampleCounts
+
+PICTURES = ("pictures", "bucket_chart")
 
 
 def shard_members_spec(dataset: Dataset) -> dg.AssetSpec:
@@ -55,17 +59,37 @@ def shard_plan_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefin
             sync_partitions(context.instance, shards_of(dataset.name), sorted(digests))
             members = stage_key(dataset.name, "shard_members")
             yield from changed_observations(context, members, digests)
-        log(f"shard_plan: {planned} samples in {len(update.shards)} shards")
+        shown.tell(f"shard_plan: {planned} samples in {len(update.shards)} shards")
+        shares = dataset.plan_settings.shares
+        for split in empty_splits(shares, (shard.split for shard in update.shards)):
+            shown.tell(f"shard_plan: split {split} is empty")
         yield dg.MaterializeResult(
             data_version=dg.DataVersion(update.digest),
             metadata={
+                **_pictures(context, dataset, update),
                 **plan_metadata(update),
+                "rejects_file": dg.MetadataValue.path(str(layout.rejects)),
                 "seconds": round(shown.summary.seconds, 3),
                 "recipe_hash": dataset.loaded.recipe_hash,
             },
         )
 
     return shard_plan
+
+
+def _pictures(
+    context: dg.AssetExecutionContext, dataset: Dataset, update: PlanUpdate
+) -> dict[str, Any]:
+    """What the plan looks like: those of the last event where that was of the same plan."""
+    last = context.instance.get_latest_materialization_event(context.asset_key)
+    known = last.asset_materialization if last else None
+    if known is not None and (known.tags or {}).get(DATA_VERSION) == update.digest:
+        shown = {name: known.metadata[name] for name in PICTURES if name in known.metadata}
+        if len(shown) == len(PICTURES):
+            return shown
+    pictures = plan_pictures(dataset, update.shards)
+    chart = {"bucket_chart": dg.MetadataValue.md(bucket_chart(update.shards))}
+    return chart | ({"pictures": dg.MetadataValue.md(pictures)} if pictures else {})
 
 
 def plan_metadata(update: PlanUpdate) -> dict[str, Any]:

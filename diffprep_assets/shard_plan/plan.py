@@ -52,6 +52,11 @@ class PlannedSample:
     sample: Candidate
     former: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """Its name in the published shards."""
+        return f"{self.sample_id:010d}"
+
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:

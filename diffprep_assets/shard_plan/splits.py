@@ -52,3 +52,12 @@ def _seeded(keys: Iterable[str], salt: str) -> list[str]:
 
 def _rank(salt: str, key: str) -> int:
     return xxhash.xxh3_64_intdigest(f"{salt}\0{key}".encode())
+
+
+def empty_splits(shares: Mapping[str, Fraction], samples: Iterable[str]) -> list[str]:
+    """The splits that have a share and none of the samples, of which `samples` gives the splits.
+
+    A few samples make none of a small share, and a changed share moves no earlier sample.
+    """
+    held = set(samples)
+    return [split for split, share in shares.items() if share and split not in held]

@@ -1,11 +1,21 @@
 """Workers over tasks: what every compute engine keeps to."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-Report = Callable[[int], None]
+from diffprep_resources.compute.memory import Memory
+
+
+class Report(Protocol):
+    """Told after samples were worked on, `rejected` of them left out. Called once a batch or so."""
+
+    def __call__(self, num_samples: int, rejected: int = 0, /) -> None: ...
+
+
+def unheard(num_samples: int, rejected: int = 0, /) -> None:
+    """A Report that nobody listens to."""
 
 
 class Worker(ABC):
@@ -17,7 +27,7 @@ class Worker(ABC):
 
     @abstractmethod
     def process(self, task: Any, report: Report) -> Any:
-        """The picklable result of one task; `report(n)` after each n samples done.
+        """The picklable result of one task; `report(n, rejected)` after each n samples done.
 
         Raises what the task cannot get over; it must leave no half-written file.
         """
@@ -45,12 +55,13 @@ class Task(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one task ended: a `result`, or the `error` in words."""
+    """How one task ended: a `result`, or the `error` in words. `note` tells what else happened."""
 
     key: str
     result: Any = None
     error: str | None = None
     seconds: float = 0.0
+    note: str | None = None
 
 
 class ComputeEngine(ABC):
@@ -63,3 +74,7 @@ class ComputeEngine(ABC):
         A task that fails gives an outcome with an error and the others go on. What stops the
         whole stage (no model, no space, a read-only folder) is raised.
         """
+
+    def memory(self) -> list[Memory]:
+        """What the workers of the run under way hold; empty where the engine cannot tell."""
+        return []

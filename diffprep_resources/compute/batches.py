@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from diffprep_resources.compute.base import Report
 from diffprep_resources.errors import DiffprepError, SampleReject
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class _Batches(Generic[Item, Loaded]):
         *,
         batch_size: int,
         writer: ThreadPoolExecutor,
-        report: Callable[[int], None],
+        report: Report,
     ) -> None:
         self.job = job
         self.writer = writer
@@ -93,14 +94,16 @@ class _Batches(Generic[Item, Loaded]):
         slots = [*items, *[None] * (size - len(items))]
         inputs = [*batch, *[self.job.blank() for _ in range(size - len(batch))]]
         try:
-            rows = self.job.encode(slots, inputs, float32=False)
-            self._keep(slots, inputs, rows)
+            encoded = self._encoded(slots, inputs)
         except DiffprepError:
             raise
         except Exception as error:
             if is_out_of_memory(error):
                 raise
             self._encode_one_by_one(slots, inputs)
+            return
+        # Outside: an error of the writer may be an earlier batch's, and is no sample's fault.
+        self._keep(slots, encoded)
 
     def _encode_one_by_one(self, slots: list[Item | None], inputs: list[Loaded]) -> None:
         """Find the item that makes the encoder raise: the same size, every other slot blank."""
@@ -112,28 +115,38 @@ class _Batches(Generic[Item, Loaded]):
             batch = [self.job.blank() for _ in slots]
             batch[slot] = inputs[slot]
             try:
-                rows = self.job.encode(alone, batch, float32=False)
+                encoded = self._encoded(alone, batch)
             except Exception as error:
                 if is_out_of_memory(error):
                     raise
                 words = f"{type(error).__name__}: {error}"
                 self._reject(item, SampleReject("encoder_failed", words, transient=True))
-                self.report(1)
+                self.report(1, 1)
                 continue
-            self._keep(alone, batch, rows)
+            self._keep(alone, encoded)
 
-    def _keep(self, slots: list[Item | None], inputs: list[Loaded], rows: Rows) -> None:
+    def _encoded(self, slots: list[Item | None], inputs: list[Loaded]) -> tuple[Rows, Rows]:
+        """Rows as stored, and those in float32 where a row is not finite (else none)."""
+        rows = self.job.encode(slots, inputs, float32=False)
+        used = [slot for slot, item in enumerate(slots) if item is not None]
+        if all(is_finite(rows, slot) for slot in used):
+            return rows, {}
+        return rows, self.job.encode(slots, inputs, float32=True)
+
+    def _keep(self, slots: list[Item | None], encoded: tuple[Rows, Rows]) -> None:
+        rows, again = encoded
         used = [(slot, item) for slot, item in enumerate(slots) if item is not None]
-        bad = {slot for slot, _ in used if not is_finite(rows, slot)}
-        again = self.job.encode(slots, inputs, float32=True) if bad else {}
+        bad = {slot for slot, _ in used if again and not is_finite(rows, slot)}
+        rejected = 0
         for slot, item in used:
             source = again if slot in bad else rows
             if slot in bad and not is_finite(again, slot):
                 words = "encoding is not finite, in float32 too"
                 self._reject(item, SampleReject("non_finite", words))
+                rejected += 1
             else:
                 self._write(item, {name: tensor[slot] for name, tensor in source.items()})
-        self.report(len(used))
+        self.report(len(used), rejected)
 
     def _reject(self, item: Item, reject: SampleReject) -> None:
         self.result.rejects.append((item, reject))
@@ -155,7 +168,7 @@ def encode_in_batches(
     *,
     batch_size: int,
     load_threads: int,
-    report: Callable[[int], None],
+    report: Report,
 ) -> BatchResult[Item]:
     """Every item encoded and written, or among the result's rejects."""
     with (
@@ -171,7 +184,7 @@ def encode_in_batches(
                 loaded_now.append(future.result())
             except SampleReject as reject:
                 batches.result.rejects.append((item, reject))
-                report(1)
+                report(1, 1)
                 continue
             items_now.append(item)
             if len(items_now) >= batches.result.batch_size:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +17,14 @@ MEMINFO = Path("/proc/meminfo")
 @dataclass(frozen=True, slots=True)
 class Load:
     """What a stage has to do: how many samples in how many tasks, and how many samples are worth
-    the start of a process. `worker_bytes` is what each worker loads."""
+    the start of a process. `worker_bytes` is what each worker loads, `imports` the large libraries
+    that each of them imports, by module name."""
 
     num_tasks: int
     num_samples: int
     samples_per_process: int
     worker_bytes: Callable[[], int] = int
+    imports: Sequence[str] = ()
 
     def workers(self, most: int) -> int:
         """How many workers are worth their start."""
@@ -39,7 +41,7 @@ class Engines:
     @contextlib.contextmanager
     def cpu(self, load: Load) -> Iterator[ComputeEngine]:
         """An engine for work without a device."""
-        yield _engine("cpu", load.workers(self._cpu_workers))
+        yield _engine(["cpu"] * load.workers(self._cpu_workers), load)
 
     @contextlib.contextmanager
     def device(
@@ -52,11 +54,9 @@ class Engines:
         with self._pool.lease(device) as devices:
             if list(devices) == ["cpu"]:
                 most = workers or min(self._cpu_workers, _that_fit(load.worker_bytes()))
-                yield _engine("cpu", load.workers(most))
-            elif load.workers(len(devices)) == 1:
-                yield InlineEngine(device=devices[0])
+                yield _engine(["cpu"] * load.workers(most), load)
             else:
-                yield LocalEngine(devices[: load.workers(len(devices))])
+                yield _engine(devices[: load.workers(len(devices))], load)
 
 
 def num_cores() -> int:
@@ -66,8 +66,10 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _engine(device: str, workers: int) -> ComputeEngine:
-    return InlineEngine(device=device) if workers == 1 else LocalEngine([device] * workers)
+def _engine(devices: Sequence[str], load: Load) -> ComputeEngine:
+    if len(devices) == 1:
+        return InlineEngine(device=devices[0])
+    return LocalEngine(devices, imports=load.imports)
 
 
 def _that_fit(worker_bytes: int) -> int:

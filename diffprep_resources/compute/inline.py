@@ -13,6 +13,7 @@ from diffprep_resources.compute.base import (
     Worker,
     WorkerSpec,
 )
+from diffprep_resources.compute.memory import Memory, memory_held
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ class InlineEngine(ComputeEngine):
                 yield outcome_of(worker, task, report=report)
         finally:
             worker.close()
+
+    def memory(self) -> list[Memory]:
+        return [memory_held(self.device)]
 
 
 def outcome_of(worker: Worker, task: Task, *, report: Report) -> Outcome:

@@ -1,7 +1,8 @@
 """The engine of several processes on this machine: one per device, tasks as workers get free.
 
-Workers are spawned, since CUDA does not survive a fork, and die with the thread that started
-them, however it dies (PR_SET_PDEATHSIG on Linux; elsewhere by the pipe's end).
+Workers are never forked from this process, since neither threads nor CUDA survive that. They are
+spawned; where they import large libraries, a fork server imports those once for all of them. They
+die with their parent, however it dies: PR_SET_PDEATHSIG on Linux, elsewhere by the pipe's end.
 """
 
 import contextlib
@@ -15,63 +16,79 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
+from types import FrameType
 from typing import Any
 
 from diffprep_resources.compute.base import ComputeEngine, Outcome, Report, Task, WorkerSpec
 from diffprep_resources.compute.inline import outcome_of
+from diffprep_resources.compute.memory import Memory
+from diffprep_resources.compute.paced_report import PacedReport, Told
 
 logger = logging.getLogger(__name__)
 
 TRIES = 2
 PR_SET_PDEATHSIG = 1
 STOP_S = 10.0
+# As shells count it.
+TERMINATED = 128 + signal.SIGTERM
 
 
 class LocalEngine(ComputeEngine):
     """One worker process for each of `devices`, which may name a device several times."""
 
-    def __init__(self, devices: Sequence[str]) -> None:
+    def __init__(self, devices: Sequence[str], *, imports: Sequence[str] = ()) -> None:
         self.devices = tuple(devices)
+        self._imports = list(imports)
+        self._pool: _Pool | None = None
 
     def run(self, spec: WorkerSpec, tasks: Sequence[Task], *, report: Report) -> Iterator[Outcome]:
         if not tasks:
             return
-        pool = _Pool(spec, tasks, report)
+        pool = self._pool = _Pool(spec, tasks, report, imports=self._imports)
         try:
             for device in self.devices[: len(tasks)]:
                 pool.start(device)
             yield from pool.outcomes()
         finally:
             pool.stop()
+            self._pool = None
+
+    def memory(self) -> list[Memory]:
+        return self._pool.memory() if self._pool is not None else []
 
 
 @dataclass(slots=True)
 class _Running:
     """One worker process, and the task it has now."""
 
-    process: SpawnProcess
+    process: BaseProcess
     connection: Connection
     device: str
     task: Task | None = None
+    memory: Memory | None = None
 
 
 class _Pool:
-    def __init__(self, spec: WorkerSpec, tasks: Sequence[Task], report: Report) -> None:
+    def __init__(
+        self, spec: WorkerSpec, tasks: Sequence[Task], report: Report, *, imports: list[str]
+    ) -> None:
+        self._context = _context(imports)
         self._spec = spec
         self._waiting = deque(tasks)
         self._report = report
         self._deaths: dict[str, int] = {}
+        self._notes: dict[str, str] = {}
         self._workers: list[_Running] = []
         self._leaving: list[_Running] = []
 
     def start(self, device: str) -> None:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(
-            target=_work, args=(self._spec, device, theirs, os.getpid()), daemon=True
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(
+            target=_work, args=(self._spec, device, theirs), daemon=True
         )
         process.start()
         theirs.close()
@@ -84,6 +101,10 @@ class _Pool:
             for worker in list(self._workers):
                 if worker.connection in ready:
                     yield from self._heard(worker)
+
+    def memory(self) -> list[Memory]:
+        """As the workers last told it."""
+        return [worker.memory for worker in self._workers if worker.memory is not None]
 
     def stop(self) -> None:
         """No process is left: those at work are ended, those without a task may finish."""
@@ -106,12 +127,13 @@ class _Pool:
             yield from self._died(worker)
             return
         if kind == "report":
-            self._report(content)
+            done, rejected, worker.memory = _latest(content, worker.memory)
+            self._report(done, rejected)
         elif kind == "stop the stage":
             raise content
         else:
             if kind == "outcome":
-                yield content
+                yield replace(content, note=self._notes.get(content.key))
             self._hand_out(worker)
 
     def _hand_out(self, worker: _Running) -> None:
@@ -135,6 +157,7 @@ class _Pool:
         self._deaths[task.key] = self._deaths.get(task.key, 0) + 1
         logger.warning("a worker on %s died on %s: %s", worker.device, task.key, how)
         if self._deaths[task.key] < TRIES:
+            self._notes[task.key] = f"a worker died on it, {how}; it was tried again"
             self._waiting.appendleft(task)
         else:
             yield Outcome(task.key, error=f"the worker died {TRIES} times on it, {how}")
@@ -142,17 +165,38 @@ class _Pool:
             self.start(worker.device)
 
 
+def _context(imports: list[str]) -> SpawnContext | ForkServerContext:
+    """How processes start. The server imports what its first user asked for; what a later one
+    misses there, its workers import themselves."""
+    if not imports:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", *imports])
+    return context
+
+
+def _latest(told: Told, before: Memory | None) -> tuple[int, int, Memory | None]:
+    done, rejected, memory = told
+    return done, rejected, memory or before
+
+
 def _how(code: int | None) -> str:
     if code is not None and code < 0:
-        return f"killed by {signal.Signals(-code).name}"
+        killed = f"killed by {signal.Signals(-code).name}"
+        if -code == signal.SIGKILL:
+            killed += " (for memory, as a rule: fewer --workers or a smaller --batch-size helps)"
+        return killed
+    if code == TERMINATED:
+        return "ended by SIGTERM"
     return f"exit code {code}"
 
 
-def _work(spec: WorkerSpec, device: str, connection: Connection, parent: int) -> None:
+def _work(spec: WorkerSpec, device: str, connection: Connection) -> None:
     """The worker's process: asks for tasks until there is none."""
-    _die_with(parent)
+    _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    worker = spec.build()
+    signal.signal(signal.SIGTERM, _leave)
+    worker = None
 
     def send(kind: str, content: Any) -> None:
         # The parent is gone, and with it everybody who would want this.
@@ -162,14 +206,25 @@ def _work(spec: WorkerSpec, device: str, connection: Connection, parent: int) ->
             os._exit(0)
 
     try:
+        worker = spec.build()
         worker.setup(device)
         send("ready", None)
+        report = PacedReport(lambda told: send("report", told), device)
         while (task := _next_task(connection)) is not None:
-            send("outcome", outcome_of(worker, task, report=lambda done: send("report", done)))
+            outcome = outcome_of(worker, task, report=report)
+            report.flush()
+            send("outcome", outcome)
     except Exception as error:
         send("stop the stage", _sendable(error))
     finally:
-        worker.close()
+        if worker is not None:
+            worker.close()
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    """Ends the process as an error would: what is half written is removed on the way."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(TERMINATED)
 
 
 def _next_task(connection: Connection) -> Task | None:
@@ -191,9 +246,11 @@ def _sendable(error: Exception) -> Exception:
     return copy if str(copy) == str(error) else words
 
 
-def _die_with(parent: int) -> None:
-    """Ask the kernel to kill this process when the one that started it ends."""
+def _die_with_parent() -> None:
+    """Ask the kernel to kill this process when the one that started it ends, be it the parent or
+    the fork server, which ends with the parent."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    parent = multiprocessing.parent_process()
+    if parent is None or not parent.is_alive():
         os._exit(0)

@@ -1,13 +1,16 @@
 """Devices leased by file lock: a process that dies, however, gives its devices back at once."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from diffprep_resources.errors import DatasetLockedError, SettingError
 from diffprep_resources.gpu_pool.base import DevicePool
-from diffprep_resources.storage.locks import hold
+from diffprep_resources.storage.locks import hold, holder_of
+
+logger = logging.getLogger(__name__)
 
 POLL_S = 0.5
 
@@ -24,35 +27,43 @@ class FileLeasePool(DevicePool):
     @property
     def devices(self) -> Sequence[str]:
         if self._found is None:
-            self._found = tuple(_present(self._wanted))
+            self._found = tuple(present_devices(self._wanted))
         return self._found
 
     @contextlib.contextmanager
     def lease(self, device: str | None = None) -> Iterator[Sequence[str]]:
-        wanted = tuple(_present([device])) if device else self.devices
+        wanted = tuple(present_devices([device])) if device else self.devices
         deadline = time.monotonic() + self._wait_s
+        told = False
         while True:
             with contextlib.ExitStack() as leases:
                 leased = [name for name in wanted if self._take(leases, name)]
                 if leased:
                     yield leased
                     return
+            held = ", ".join(f"{name} is held by {holder_of(self._lock(name))}" for name in wanted)
             if time.monotonic() >= deadline:
                 raise DatasetLockedError(
-                    f"no device came free in {self._wait_s:.0f} s: {', '.join(wanted)}"
+                    f"no device came free in {self._wait_s:.0f} s: {held}; wait for that run, or "
+                    "raise lock_wait_minutes in dagster_project.toml"
                 )
+            if not told:
+                logger.warning("waiting for a device: %s", held)
+                told = True
             time.sleep(POLL_S)
 
     def _take(self, leases: contextlib.ExitStack, device: str) -> bool:
         """Whether the lease was free. The CPU is shared by all: it needs none."""
         if device == "cpu":
             return True
-        lock = self._lock_folder / f"{device.replace(':', '-')}.lock"
         try:
-            leases.enter_context(hold(lock, holder=f"a stage on {device}"))
+            leases.enter_context(hold(self._lock(device), holder=f"a stage on {device}"))
         except DatasetLockedError:
             return False
         return True
+
+    def _lock(self, device: str) -> Path:
+        return self._lock_folder / f"{device.replace(':', '-')}.lock"
 
 
 def num_devices(devices: Sequence[str]) -> int:
@@ -63,7 +74,7 @@ def num_devices(devices: Sequence[str]) -> int:
     return max(1, len(found))
 
 
-def _present(wanted: Sequence[str]) -> Iterator[str]:
+def present_devices(wanted: Sequence[str]) -> Iterator[str]:
     """The devices themselves. Raises SettingError for one that this machine lacks."""
     for name in wanted:
         if name == "cpu":
@@ -81,7 +92,10 @@ def _present(wanted: Sequence[str]) -> Iterator[str]:
 
 
 def _refuse(name: str, count: int) -> list[str]:
-    raise SettingError(f"device {name}: this machine has {count} CUDA devices; cpu always works")
+    raise SettingError(
+        f"device {name}: this machine has {count} CUDA devices; cpu always works. --device goes "
+        "before the recipe's model.device, and that before devices in dagster_project.toml"
+    )
 
 
 def _cuda_count() -> int:

@@ -41,7 +41,9 @@ def hold(
         by = holder_of(path)
         if time.monotonic() >= deadline:
             waited = f" after waiting {wait_s:.0f} s" if wait_s else ""
-            raise DatasetLockedError(f"{path.parent.parent.name} is in use{waited}: held by {by}")
+            raise DatasetLockedError(
+                f"{path.parent.parent.name} is in use{waited}: held by {by}; wait until that ends"
+            )
         if waiting and not told:
             waiting(f"waiting for {by}")
             told = True
@@ -101,7 +103,12 @@ def _is_at(path: Path, file: IO[str]) -> bool:
 
 
 def _write_holder(file: IO[str], holder: str) -> None:
-    file.truncate(0)
     since = time.strftime("%Y-%m-%d %H:%M:%S")
-    file.write(json.dumps({"holder": holder, "pid": os.getpid(), "since": since}))
-    file.flush()
+    text = json.dumps({"holder": holder, "pid": os.getpid(), "since": since})
+    try:
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), text.encode())
+    except OSError as error:
+        # What fails here does not say where.
+        error.filename = file.name
+        raise

@@ -101,12 +101,24 @@ def row_file(
         yield RowFileWriter(file, rows=rows, num_rows=num_rows, metadata=metadata)
 
 
+@dataclass(frozen=True, slots=True)
+class RowFileHeader:
+    """What a row file says of itself, without its rows."""
+
+    metadata: dict[str, Any]
+    rejects: list[dict[str, Any]]
+
+
 class RowReader:
-    """Rows of a whole row file, one at a time, read where they lie."""
+    """Rows of a whole row file, one at a time, read where they lie. `header` is that of these very
+    rows, also when another file has taken the name since."""
 
     def __init__(self, file: "safe_open") -> None:
         names = file.keys()
         self._slices = {name: file.get_slice(name) for name in names if name != REJECTS}
+        metadata = (file.metadata() or {})["diffprep"]
+        rejects = file.get_tensor(REJECTS).numpy().tobytes()
+        self.header = RowFileHeader(json.loads(metadata), json.loads(rejects))
 
     def row(self, number: int) -> "dict[str, torch.Tensor]":
         """The tensors of one row, without the leading dimension."""
@@ -120,14 +132,6 @@ def row_reader(path: Path) -> Iterator[RowReader]:
 
     with safe_open(path, framework="pt", device="cpu") as file:
         yield RowReader(file)
-
-
-@dataclass(frozen=True, slots=True)
-class RowFileHeader:
-    """What a row file says of itself, without its rows."""
-
-    metadata: dict[str, Any]
-    rejects: list[dict[str, Any]]
 
 
 def read_header(path: Path) -> RowFileHeader | None:

@@ -273,7 +273,7 @@ def rewritten(workplace: "Workplace", draw: Draw, *, held: str) -> UpTo:
 def held_work(engines: UpTo) -> Callable[[], object]:
     worker = engines.spec.build()
     worker.setup("cpu")
-    return lambda: [worker.process(task, lambda _: None) for task in engines.tasks]
+    return lambda: [worker.process(task, lambda *_: None) for task in engines.tasks]
 
 
 def shard_walk(workplace: "Workplace", draw: Draw) -> Walk:

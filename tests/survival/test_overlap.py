@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from diffprep_assets.shard.record import read_samples
 from diffprep_resources.compute.base import ComputeEngine, Outcome, Report, Task, WorkerSpec
 from diffprep_resources.compute.engines import Engines, Load
 from diffprep_resources.compute.inline import InlineEngine
@@ -67,7 +68,7 @@ def alone(spec: WorkerSpec, tasks: Sequence[Any], seed: int) -> dict[str, int]:
     worker.setup("cpu")
     found = {}
     for task in random.Random(seed).sample(list(tasks), len(tasks)):
-        found[task.key] = worker.process(task, lambda _: None).counts.encoded
+        found[task.key] = worker.process(task, lambda *_: None).counts.encoded
     worker.close()
     return found
 
@@ -134,6 +135,28 @@ def test_several_at_once_make_each_shard_once_and_right(
         assert texts == dict.fromkeys(shards, each)
         assert crowd.made["ShardSpec"] == dict.fromkeys(shards, 3)
         assert workplace.leftovers() == []
+
+
+def test_one_caption_on_every_sample_is_encoded_once_per_shard_without_a_clash(
+    workplace: "Workplace", drawing: Draw
+):
+    fill(workplace, drawing, range(6))
+    for path in (workplace.pictures / "captions").iterdir():
+        path.write_text("the same words")
+    crowd = Crowd()
+    report = workplace.run(engines=crowd)
+    assert (report.error, report.written) == (None, 6)
+    texts = {key: count for key, count in crowd.made["TextSpec"].items() if "-" in key}
+    assert list(texts.values()) == [3, 3]
+    layout = workplace.dataset().layout
+    embeds = set()
+    for shard in texts:
+        tar = layout.shard_tar(shard).read_bytes()
+        for row in read_samples(layout.shard_samples(shard)):
+            (part,) = [part for part in row.parts if part.name == "prompt_embeds.pth"]
+            embeds.add(tar[part.offset : part.offset + part.size])
+    assert len(embeds) == 1
+    assert workplace.leftovers() == []
 
 
 @pytest.mark.long

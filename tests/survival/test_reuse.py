@@ -1,8 +1,11 @@
 """Within a stale shard only what changed is encoded; the rest is taken over, also from a tar."""
 
+import io
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -149,6 +152,32 @@ def test_an_edit_costs_what_it_changes(
         row_files = list(workplace.work.glob("*/g0-*.safetensors"))
         assert len(row_files) == (0 if intermediates == "prune" else 6), name
     assert "images/q003.jpg" in samples(workplace)
+
+
+def test_one_caption_changed_no_other_tar_is_opened(
+    workplace: "Workplace", drawing: Draw, monkeypatch: pytest.MonkeyPatch
+):
+    """Neither to write the shard nor to publish it; `validate` reads what was published."""
+    fill(workplace, drawing, 9)
+    workplace.write_recipe()
+    workplace.run()
+    put(workplace, drawing(5), caption="something else")
+    opened: list[str] = []
+    original = io.open
+
+    def watched(path: Any, *rest: Any, **options: Any) -> Any:
+        if str(path).endswith(".tar") and ".writing-" not in str(path):
+            stack = "".join(traceback.format_stack())
+            if str(path).startswith(str(workplace.work)) or "energon_prepare" in stack:
+                opened.append(Path(path).name)
+        return original(path, *rest, **options)
+
+    monkeypatch.setattr(io, "open", watched)
+    report = workplace.run()
+    assert report.error is None
+    assert report.summaries["shard"].done == 1
+    # What stayed is taken over from its own.
+    assert set(opened) == {"g0-64-64x64-000001.tar"}
 
 
 def test_a_sample_that_left_comes_back_under_its_id(workplace: "Workplace", drawing: Draw):

@@ -1,6 +1,7 @@
 """A disk that is full, read-only or rotten, a source that changes or goes: said clearly, nothing
 lost, and the next run goes on."""
 
+import errno
 import os
 import resource
 import shutil
@@ -142,6 +143,31 @@ def test_a_source_that_is_not_mounted_is_named_and_the_dataset_stays(
     away.rename(workplace.pictures)
     assert worked_on(workplace.run()) == {}
     assert workplace.tar_digests() == expected
+
+
+def test_what_the_plan_before_made_stays_until_the_new_one_is_published(
+    workplace: "Workplace", drawing: Draw, worked_on: Callable[[RunReport], Redone]
+):
+    """The rows of the new shards come from the old tars, in as many runs as it takes."""
+    fill(workplace, drawing, 4)
+    workplace.run()
+    old = {path: path.read_bytes() for path in (workplace.work / "shards").iterdir()}
+    published = {path: path.read_bytes() for path in workplace.output.glob("*.tar")}
+    assert len(old) == 6
+
+    def break_off() -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    for spec in ("LatentsSpec", "ShardSpec"):
+        report = workplace.run({"output.shard_size": 3}, engines=Meddling(spec, break_off))
+        assert report.error is not None
+        assert "Input/output error" in report.error[1]
+        assert {path: path.read_bytes() for path in old} == old
+        assert {path: path.read_bytes() for path in workplace.output.glob("*.tar")} == published
+        assert validate_dataset(workplace.output, full=True).ok
+    assert worked_on(workplace.run({"output.shard_size": 3})) == {"shard": (2, 4)}
+    assert not any(path.exists() for path in old)
+    assert validate_dataset(workplace.output, full=True).ok
 
 
 # -- the disk --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
+from diffprep_resources.compute.base import unheard
 from diffprep_resources.compute.batches import (
     LOADED_BATCHES_AHEAD,
     WRITES_AHEAD,
@@ -61,16 +62,22 @@ class Numbers(BatchJob[int, float]):
 def run(
     job: Numbers, count: int, *, batch_size: int = 4, load_threads: int = 2
 ) -> tuple[BatchResult[int], int]:
-    """The result over items 0 .. count, and how many samples were reported."""
-    reported: list[int] = []
+    """The result over items 0 .. count, and how many samples were reported; of these those left
+    out are the rejects of the result."""
+    reported: list[tuple[int, int]] = []
+
+    def report(num_samples: int, rejected: int = 0, /) -> None:
+        reported.append((num_samples, rejected))
+
     result = encode_in_batches(
         range(count),
         job,
         batch_size=batch_size,
         load_threads=load_threads,
-        report=reported.append,
+        report=report,
     )
-    return result, sum(reported)
+    assert sum(rejected for _, rejected in reported) == len(result.rejects)
+    return result, sum(done for done, _ in reported)
 
 
 def doubled(*items: int) -> dict[int, float]:
@@ -190,6 +197,33 @@ def test_an_error_of_the_writer_is_raised():
         run(Full(), 3)
 
 
+def test_an_error_of_the_writer_is_raised_though_it_passes():
+    """Its row is of an earlier batch, and would be missing for good."""
+
+    class Once(Numbers):
+        def write(self, item: int, row: dict[str, torch.Tensor]) -> None:
+            if item == 1:
+                raise OSError(5, "Input/output error")
+            super().write(item, row)
+
+    job = Once()
+    with pytest.raises(OSError, match="Input/output error"):
+        run(job, 40)
+    # Nobody was encoded on his own for that.
+    assert all(None not in items for items, _, _ in job.batches)
+
+
+def test_an_item_that_cannot_be_redone_in_float32_is_found_too():
+    def trouble(batch: list[float], float32: bool) -> None:
+        if float32 and 2.0 in batch:
+            raise RuntimeError("no such kernel")
+
+    job = Numbers(trouble=trouble, infinite={1, 2})
+    result, _ = run(job, 4)
+    assert codes(result) == {2: "encoder_failed"}
+    assert job.rows == doubled(0, 1, 3)
+
+
 def test_no_more_is_read_ahead_than_a_few_batches_hold():
     taken = 0
 
@@ -210,7 +244,7 @@ def test_no_more_is_read_ahead_than_a_few_batches_hold():
             return super().encode(items, batch, float32=float32)
 
     job = Watched()
-    encode_in_batches(items(), job, batch_size=4, load_threads=3, report=lambda _: None)
+    encode_in_batches(items(), job, batch_size=4, load_threads=3, report=unheard)
     assert job.rows == doubled(*range(100))
     assert most <= (LOADED_BATCHES_AHEAD + 1) * 4
     assert WRITES_AHEAD <= 4

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from diffprep_resources.compute.base import Report, Worker
+from diffprep_resources.compute.base import Report, Worker, unheard
 from diffprep_resources.compute.inline import InlineEngine
 
 
@@ -45,7 +45,7 @@ class Recorder(Worker):
 
 def outcomes(worker: Recorder, *keys: str) -> dict[str, tuple[Any, str | None]]:
     engine = InlineEngine(device="cpu")
-    found = engine.run(worker, [Job(key) for key in keys], report=lambda _: None)
+    found = engine.run(worker, [Job(key) for key in keys], report=unheard)
     return {outcome.key: (outcome.result, outcome.error) for outcome in found}
 
 

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from diffprep_resources.compute.base import Outcome, Report, Worker
+from diffprep_resources.compute.base import Outcome, Report, Worker, unheard
 from diffprep_resources.compute.inline import InlineEngine
 from diffprep_resources.compute.local import LocalEngine
+from diffprep_resources.compute.memory import Memory
 from diffprep_resources.errors import ModelError, SampleReject, SettingError, SourceChangedError
+from diffprep_resources.storage.atomic import replace_file
 
 ROOT = Path(__file__).parents[3]
 GONE_WITHIN_S = 10.0
@@ -53,6 +55,8 @@ class Spec:
     setup: str = "work"
 
     def build(self) -> "ScriptedWorker":
+        if self.setup == "no worker":
+            raise SettingError("there is no such worker")
         return ScriptedWorker(self)
 
 
@@ -70,6 +74,12 @@ class ScriptedWorker(Worker):
 
     def process(self, task: Step, report: Report) -> dict[str, object]:
         if begun(self.spec.folder, task.key) <= task.times:
+            if task.do == "meet":
+                wait_until(lambda: (self.spec.folder / "setup").read_text() == "xx")
+            if task.do == "write":
+                with replace_file(self.spec.folder / "file"):
+                    begun(self.spec.folder, "writing")
+                    time.sleep(60)
             act(task.do)
         report(task.num_samples)
         return {"pid": os.getpid(), "device": self.device, "payload": b"x" * task.payload}
@@ -141,9 +151,7 @@ def run(
 ) -> dict[str, Outcome]:
     """Outcomes by key; exactly one for each task."""
     outcomes: dict[str, Outcome] = {}
-    for outcome in LocalEngine(["cpu"] * workers).run(
-        Spec(folder, setup), steps, report=lambda _: None
-    ):
+    for outcome in LocalEngine(["cpu"] * workers).run(Spec(folder, setup), steps, report=unheard):
         assert outcome.key not in outcomes
         outcomes[outcome.key] = outcome
     assert outcomes.keys() == {step.key for step in steps}
@@ -153,10 +161,19 @@ def run(
 def test_tasks_go_to_whoever_is_free_and_results_come_as_they_end(tmp_path: Path):
     steps = [Step("slow", "wait 1.5"), *(Step(f"quick-{n}") for n in range(5))]
     reported: list[int] = []
+    held: list[Memory] = []
     engine = LocalEngine(["cpu", "cpu"])
-    outcomes = list(engine.run(Spec(tmp_path), steps, report=reported.append))
+
+    def report(num_samples: int, rejected: int = 0, /) -> None:
+        reported.append(num_samples)
+        held[:] = engine.memory()
+
+    outcomes = list(engine.run(Spec(tmp_path), steps, report=report))
     assert [outcome.key for outcome in outcomes][-1] == "slow"
     assert sum(reported) == 6
+    assert all(memory.used_bytes > 5_000_000 for memory in held)
+    assert held
+    assert engine.memory() == []
     pids = {outcome.key: outcome.result["pid"] for outcome in outcomes}
     assert len(set(pids.values())) == 2
     assert os.getpid() not in pids.values()
@@ -166,12 +183,12 @@ def test_tasks_go_to_whoever_is_free_and_results_come_as_they_end(tmp_path: Path
 
 
 def test_each_device_has_its_worker_and_no_more_are_started_than_there_are_tasks(tmp_path: Path):
-    steps = [Step("a", "wait 0.3"), Step("b", "wait 0.3")]
+    steps = [Step(key, "meet") for key in "ab"]
     engine = LocalEngine(["cpu", "meta", "cpu"])
-    outcomes = list(engine.run(Spec(tmp_path), steps, report=lambda _: None))
+    outcomes = list(engine.run(Spec(tmp_path), steps, report=unheard))
     assert {outcome.result["device"] for outcome in outcomes} == {"cpu", "meta"}
     assert (tmp_path / "setup").read_text() == "xx"
-    assert list(engine.run(Spec(tmp_path), [], report=lambda _: None)) == []
+    assert list(engine.run(Spec(tmp_path), [], report=unheard)) == []
 
 
 def test_a_large_result_comes_whole(tmp_path: Path):
@@ -185,10 +202,15 @@ def test_a_task_whose_worker_dies_once_is_done_by_another(tmp_path: Path, how: s
     assert [outcome.error for outcome in outcomes.values()] == [None] * 3
     assert (tmp_path / "a").read_text() == "xx"
     assert (tmp_path / "setup").read_text() == "xx"
+    words = {"die": "killed by SIGKILL", "exit": "exit code 7", "leave": "exit code 3"}[how]
+    note = outcomes["a"].note or ""
+    assert note.startswith(f"a worker died on it, {words}")
+    assert note.endswith("; it was tried again")
+    assert outcomes["b"].note is None
 
 
 def test_a_worker_that_dies_with_half_a_result_sent_is_replaced(tmp_path: Path):
-    def look_away(_: int) -> None:
+    def look_away(num_samples: int, rejected: int = 0, /) -> None:
         """While the first task reports, the other one's result fills its pipe."""
         if begun(tmp_path, "reports") == 1:
             time.sleep(1.8)
@@ -227,6 +249,7 @@ def test_every_task_deadly_ends_too(tmp_path: Path):
         ("setting", SettingError, "device must be cpu, got tpu"),
         ("no space", OSError, "No space left"),
         ("unsendable", RuntimeError, "Unsendable: one and two"),
+        ("no worker", SettingError, "there is no such worker"),
     ],
 )
 def test_a_worker_that_cannot_start_stops_the_stage(
@@ -246,7 +269,7 @@ def test_a_world_that_is_broken_for_all_stops_the_stage_with_its_number(
     steps = [Step("a", what), *(Step(f"later-{n}", "wait 0.2") for n in range(20))]
     outcomes = []
     with pytest.raises(OSError, match="/f") as caught:
-        outcomes.extend(engine.run(Spec(tmp_path), steps, report=lambda _: None))
+        outcomes.extend(engine.run(Spec(tmp_path), steps, report=unheard))
     assert caught.value.errno == number
     assert caught.value.filename in {"/full/file", "/fixed/file"}
     assert len(outcomes) < 20
@@ -266,8 +289,7 @@ def test_what_one_task_cannot_get_over_fails_that_task_with_its_words(
     }
     steps = [Step(what, what) for what in wanted]
     found = {
-        outcome.key: outcome.error
-        for outcome in engine.run(Spec(tmp_path), steps, report=lambda _: None)
+        outcome.key: outcome.error for outcome in engine.run(Spec(tmp_path), steps, report=unheard)
     }
     assert found == wanted
 
@@ -275,15 +297,43 @@ def test_what_one_task_cannot_get_over_fails_that_task_with_its_words(
 def test_a_consumer_that_stops_early_leaves_no_worker(tmp_path: Path):
     steps = [Step("a"), *(Step(f"sleeper-{n}", "sleep") for n in range(3))]
     begin = time.monotonic()
-    outcomes = LocalEngine(["cpu"] * 2).run(Spec(tmp_path), steps, report=lambda _: None)
+    outcomes = LocalEngine(["cpu"] * 2).run(Spec(tmp_path), steps, report=unheard)
     assert next(outcomes).key == "a"
     outcomes.close()  # pyright: ignore[reportAttributeAccessIssue] (a generator)
     assert children_of(os.getpid()) == []
     assert time.monotonic() - begin < 30
 
 
+def test_a_worker_that_is_ended_leaves_nothing_half_written(tmp_path: Path):
+    """By the run that stops, or by somebody else, each time that it is tried."""
+    steps = [Step("a", "write"), Step("b", "write")]
+    outcomes = LocalEngine(["cpu"] * 2).run(Spec(tmp_path), steps, report=lambda *_: None)
+
+    def end_one() -> None:
+        """The worker of one of the tasks, and the one that tries it again."""
+        wait_until(lambda: read(tmp_path / "writing") == "xx")
+        workers = children_of(os.getpid())
+        os.kill(workers[0], signal.SIGTERM)
+        wait_until(lambda: read(tmp_path / "writing") == "xxx")
+        (second,) = {*children_of(os.getpid())} - {*workers}
+        os.kill(second, signal.SIGTERM)
+
+    def read(path: Path) -> str:
+        return path.read_text() if path.exists() else ""
+
+    other = threading.Thread(target=end_one)
+    other.start()
+    outcome = next(outcomes)
+    other.join()
+    assert outcome.error == "the worker died 2 times on it, ended by SIGTERM"
+    assert len(list(tmp_path.glob(".writing-*"))) == 1
+    outcomes.close()  # pyright: ignore[reportAttributeAccessIssue] (a generator)
+    assert not list(tmp_path.glob(".writing-*"))
+    assert not (tmp_path / "file").exists()
+
+
 def test_an_error_in_the_consumer_leaves_no_worker(tmp_path: Path):
-    def refuse(_: int) -> None:
+    def refuse(num_samples: int, rejected: int = 0, /) -> None:
         raise ValueError("shown badly")
 
     steps = [Step("a"), Step("b", "sleep")]
@@ -297,9 +347,7 @@ def test_a_worker_that_does_not_end_is_ended_and_keeps_nobody_waiting(
     monkeypatch.setattr("diffprep_resources.compute.local.STOP_S", 1.0)
     steps = [Step("a"), Step("b", "wait 0.3")]
     begin = time.monotonic()
-    outcomes = LocalEngine(["cpu"] * 2).run(
-        Spec(tmp_path, "hang in close"), steps, report=lambda _: None
-    )
+    outcomes = LocalEngine(["cpu"] * 2).run(Spec(tmp_path, "hang in close"), steps, report=unheard)
     assert {next(outcomes).key, next(outcomes).key} == {"a", "b"}
     heard = time.monotonic()
     assert list(outcomes) == []
@@ -316,7 +364,7 @@ from tests.diffprep_resources.compute.test_local import LocalEngine, Spec, Step,
 if __name__ == "__main__":
     steps = [Step("a"), Step("b"), Step("c", "sleep"), Step("d", "sleep")]
     for outcome in LocalEngine(["cpu", "cpu"]).run(
-        Spec(Path({folder!r})), steps, report=lambda _: None
+        Spec(Path({folder!r})), steps, report=lambda *_: None
     ):
         print(json.dumps(children_of(os.getpid())), flush=True)
 """

@@ -1,12 +1,15 @@
 """Leases are tried with devices that only have a name: nothing here needs one."""
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from diffprep_resources.errors import DatasetLockedError, SettingError
-from diffprep_resources.gpu_pool.file_lease import FileLeasePool
+from diffprep_resources.gpu_pool.file_lease import FileLeasePool, num_devices
 
 
 def pool(folder: Path, *devices: str, wait_s: float = 0.0) -> FileLeasePool:
@@ -49,11 +52,60 @@ def test_a_stage_takes_every_free_device_and_the_next_one_waits(tmp_path: Path):
     with pool(tmp_path, "auto").lease() as devices:
         assert list(devices) == ["cuda:0", "cuda:1"]
         with (
-            pytest.raises(DatasetLockedError, match="no device came free"),
+            pytest.raises(DatasetLockedError, match="no device came free") as caught,
             pool(tmp_path, "auto").lease(),
         ):
             pass
+        for name in ("cuda:0", "cuda:1"):
+            who = f"{name} is held by a stage on {name} (process {os.getpid()}, since "
+            assert who in str(caught.value)
     with pool(tmp_path, "auto").lease("cuda:1") as one:
         assert list(one) == ["cuda:1"]
         with pool(tmp_path, "auto").lease() as rest:
             assert list(rest) == ["cuda:0"]
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_the_devices_of_a_killed_process_are_free_at_once(tmp_path: Path):
+    """Also while it is not reaped."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with pool(tmp_path, "auto").lease():
+            os.write(writing, b"!")
+            time.sleep(60)
+        os._exit(0)
+    os.read(reading, 1)
+    with pytest.raises(DatasetLockedError), pool(tmp_path, "auto").lease("cuda:1"):
+        pass
+    os.kill(child, signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    with pool(tmp_path, "auto").lease() as devices:
+        assert list(devices) == ["cuda:0", "cuda:1"]
+    os.waitpid(child, 0)
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_a_step_that_waits_takes_what_comes_free(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    first = pool(tmp_path, "auto").lease("cuda:1")
+    first.__enter__()
+    child = os.fork()
+    if child == 0:
+        with pool(tmp_path, "auto").lease("cuda:0"):
+            time.sleep(1)
+        os._exit(0)
+    while not (tmp_path / ".devices" / "cuda-0.lock").exists():
+        time.sleep(0.01)
+    with pool(tmp_path, "auto", wait_s=30).lease() as devices:
+        assert list(devices) == ["cuda:0"]
+    assert [record.message.split(" (")[0] for record in caplog.records] == [
+        "waiting for a device: cuda:0 is held by a stage on cuda:0"
+    ]
+    first.__exit__(None, None, None)
+    os.waitpid(child, 0)
+
+
+def test_a_project_that_names_devices_has_that_many():
+    assert num_devices(["cuda:0", "cuda:2"]) == 2
+    assert num_devices(["cpu"]) == 1
+    assert num_devices([]) >= 1

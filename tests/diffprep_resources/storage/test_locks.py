@@ -1,4 +1,5 @@
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -57,6 +58,20 @@ def test_a_held_lock_is_refused_at_once_naming_dataset_holder_and_process(lock: 
         assert str(refused.value).startswith(words)
         with pytest.raises(DatasetLockedError), hold(lock, holder="me", shared=True):
             pass
+
+
+def test_a_lock_that_cannot_be_written_names_its_file(lock: Path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    lock.parent.mkdir(parents=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OSError, match=str(lock)), hold(lock, holder="me"):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not is_held(lock)
+    with hold(lock, holder="me"):
+        assert holder_of(lock).startswith("me (process ")
 
 
 def test_shared_holders_go_together_and_keep_an_exclusive_one_out(lock: Path):

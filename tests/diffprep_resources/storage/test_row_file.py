@@ -77,6 +77,18 @@ def test_our_own_readers_give_the_same(tmp_path: Path):
         np.testing.assert_array_equal(as_float32[name], tensor.float().numpy())
 
 
+def test_rows_and_header_are_of_one_file_though_another_takes_its_name(tmp_path: Path):
+    path = write(tmp_path / "rows.safetensors", rejects=REJECTS)
+    with row_reader(path) as reader:
+        write(path, order=(0,))
+        assert (reader.header.metadata, reader.header.rejects) == (METADATA, REJECTS)
+        assert reader.row(2)["latents"].equal(tensors(2)["latents"])
+    with row_reader(path) as reader:
+        assert reader.header.rejects == []
+        path.unlink()
+        assert not reader.row(2)["latents"].any()
+
+
 def test_a_row_that_was_never_written_is_zeros(tmp_path: Path):
     found = load_file(write(tmp_path / "rows.safetensors", order=(2, 0)))
     assert all(not found[name][1].any() for name in ROWS)

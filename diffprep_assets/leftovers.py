@@ -1,0 +1,39 @@
+"""What killed runs left half written: hidden files of the work folder, as large as a shard."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from diffprep_assets.layout import Layout
+from diffprep_resources.errors import DatasetLockedError
+from diffprep_resources.storage.atomic import TEMPORARY_PREFIX, remove_leftovers
+from diffprep_resources.storage.locks import hold
+
+
+def clear_leftovers(layout: Layout) -> None:
+    """Remove them, unless a step is at work, whose own files would be among them.
+
+    At the start of a run: each run that was killed may have left some, and the disk may be full.
+    """
+    if not any(any(folder.glob(f"{TEMPORARY_PREFIX}*")) for folder in _folders(layout)):
+        return
+    lock = hold(layout.dataset_lock, holder="a run that clears up")
+    with suppress(DatasetLockedError), lock:
+        remove_all_leftovers(layout)
+
+
+def remove_all_leftovers(layout: Layout) -> None:
+    """Remove them. The caller holds the dataset's lock alone."""
+    for folder in _folders(layout):
+        remove_leftovers(folder)
+
+
+def _folders(layout: Layout) -> list[Path]:
+    files = (
+        layout.source_index,
+        layout.download("x"),
+        layout.bucket("x"),
+        layout.latents("x"),
+        layout.text("x"),
+        layout.shard_tar("x"),
+    )
+    return [file.parent for file in files]
