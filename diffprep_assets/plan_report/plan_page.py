@@ -1,0 +1,47 @@
+"""The plan as one self-contained page."""
+
+from collections.abc import Iterable, Sequence
+
+from diffprep_assets.pages.page import picture_uri, render_page
+from diffprep_assets.plan_report.facts import PlanFacts
+from diffprep_assets.plan_report.plan_warnings import PlanWarning
+from diffprep_assets.plan_report.sheets import Sheet
+from diffprep_assets.plan_report.words import (
+    STAGE_WORDS,
+    caption_sentences,
+    disk_sentences,
+    encoder_name,
+    loading_sentence,
+    probe_sentence,
+)
+
+
+def plan_page(facts: PlanFacts, warnings: Sequence[PlanWarning], sheets: Iterable[Sheet]) -> str:
+    """The HTML; sheets follow the bucket table."""
+    shown = [
+        {
+            "bucket": next(
+                bucket
+                for bucket in facts.buckets
+                if (bucket.tier, bucket.width, bucket.height)
+                == (sheet.bucket.tier, sheet.bucket.width, sheet.bucket.height)
+            ),
+            "uri": picture_uri(sheet.jpeg),
+            "shown": sheet.shown,
+            "gone": sheet.gone,
+        }
+        for sheet in sheets
+    ]
+    return render_page(
+        "plan",
+        plan=facts,
+        warnings=warnings,
+        sheets=shown,
+        most_share=max(bucket.share for bucket in facts.buckets),
+        stage_words=STAGE_WORDS,
+        encoder_name=encoder_name,
+        caption_sentences=list(caption_sentences(facts.captions)),
+        loading_sentence=loading_sentence(facts.loading),
+        disk_sentences=list(disk_sentences(facts)),
+        probe_sentence=probe_sentence(facts.probe),
+    )

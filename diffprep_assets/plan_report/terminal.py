@@ -1,0 +1,196 @@
+"""The plan on one screen of a terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from diffprep_assets.plan_report.facts import BucketFacts, PlanFacts
+from diffprep_assets.plan_report.plan_warnings import PlanWarning
+from diffprep_assets.plan_report.words import (
+    STAGE_WORDS,
+    caption_sentences,
+    disk_sentences,
+    encoder_name,
+    loading_sentence,
+    probe_sentence,
+)
+from diffprep_assets.quantities import bytes_text, duration_text, share_text
+from diffprep_assets.run_report import in_one_line
+
+BUCKETS_SHOWN = 16
+BAR = 12
+
+
+def plan_screen(facts: PlanFacts, warnings: Sequence[PlanWarning]) -> Group:
+    """Everything, section by section, warnings last, where the eye ends."""
+    parts: list[RenderableType] = [
+        Text.from_markup(
+            f"[bold]{escape(facts.dataset)}[/]  [dim]{escape(facts.source)}; {escape(facts.sizing)}"
+        )
+    ]
+    for title, lines in (
+        ("Samples", _samples(facts)),
+        ("Buckets", _buckets(facts)),
+        ("Captions", _captions(facts)),
+        ("Loading", iter([_sentence(loading_sentence(facts.loading))])),
+        ("Bytes", _bytes(facts)),
+        ("Time", _time(facts)),
+        ("Models", _models(facts)),
+        ("Warnings", _warnings(warnings)),
+    ):
+        found = list(lines)
+        if found:
+            parts += [Text(f"\n{title}", style="bold"), Padding(Group(*found), (0, 0, 0, 2))]
+    return Group(*parts)
+
+
+def _sentence(words: str, style: str = "") -> Text:
+    return Text(in_one_line(words), style=style)
+
+
+def _table(*columns: str, left: int = 1) -> Table:
+    """A table without lines, its first `left` columns of words."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="left" if number < left else "right", no_wrap=True)
+    return table
+
+
+def _samples(facts: PlanFacts) -> Iterator[RenderableType]:
+    samples = facts.samples
+    splits = ", ".join(f"{name} {count:,}" for name, count in samples.splits.items() if count)
+    yield _sentence(
+        f"{samples.listed:,} in, {samples.kept:,} kept ({splits}), {samples.rejected:,} rejected; "
+        f"{facts.shape.shards:,} shards in generation {facts.shape.generation}"
+    )
+    for code, reject in samples.rejects.items():
+        yield _sentence(f"{code} {reject.samples:,}", "yellow")
+        for sample in reject.first:
+            words = f"  {sample['source_key']}: {sample['message']}"
+            yield Text(in_one_line(words), style="dim", overflow="ellipsis", no_wrap=True)
+        if reject.samples > len(reject.first):
+            yield _sentence(f"  and {reject.samples - len(reject.first):,} more", "dim")
+    for words, counts in (("noted", samples.notes), ("not read", samples.other_files)):
+        if counts:
+            named = [f"{name} {count:,}" for name, count in list(counts.items())[:5]]
+            yield _sentence(f"{words}: {', '.join(named)}", "dim")
+
+
+def _buckets(facts: PlanFacts) -> Iterator[RenderableType]:
+    table = _table(
+        *("tier", "size", "samples", "share", "", "MP kept", "cut off", "enlarged", "shards"),
+        *("left over",),
+        left=2,
+    )
+    table.columns[4].justify = "left"
+    shown = sorted(facts.buckets, key=lambda bucket: -bucket.samples)[:BUCKETS_SHOWN]
+    most = max(bucket.share for bucket in shown)
+    for bucket in (bucket for bucket in facts.buckets if bucket in shown):
+        table.add_row(*_bucket_cells(bucket, most))
+    yield table
+    if len(facts.buckets) > len(shown):
+        rest = facts.samples.kept - sum(bucket.samples for bucket in shown)
+        yield _sentence(
+            f"and {len(facts.buckets) - len(shown)} smaller buckets with {rest:,} samples; --html "
+            f"and --json show all",
+            "dim",
+        )
+
+
+def _bucket_cells(bucket: BucketFacts, most: float) -> list[str | Text]:
+    bar = "\u2588" * max(1, round(BAR * bucket.share / most))
+    loss = share_text(bucket.crop_loss)
+    upscaled = bucket.upscaled / bucket.samples
+    return [
+        str(bucket.tier),
+        f"{bucket.width}x{bucket.height}",
+        f"{bucket.samples:,}",
+        share_text(bucket.share),
+        Text(bar, style="blue"),
+        f"{bucket.megapixels:.2f}",
+        Text(loss, style="yellow" if bucket.crop_loss > 0.25 else ""),
+        Text(share_text(upscaled), style="yellow" if upscaled > 0.1 else ""),
+        f"{bucket.shards:,}",
+        f"{bucket.left_over:,}",
+    ]
+
+
+def _captions(facts: PlanFacts) -> Iterator[RenderableType]:
+    captions = facts.captions
+    if captions.tokens:
+        table = _table("tokens", "limit", "median", "95%", "99%", "longest", "cut short")
+        for role, tokens in sorted(captions.tokens.items(), reverse=True):
+            numbers = (tokens.limit, tokens.median, tokens.p95, tokens.p99, tokens.longest)
+            cells = [f"{number:,}" for number in numbers]
+            table.add_row(encoder_name(role), *cells, share_text(tokens.truncated_share))
+        yield table
+    for words in caption_sentences(captions):
+        yield _sentence(words)
+
+
+def _bytes(facts: PlanFacts) -> Iterator[RenderableType]:
+    sizes = facts.sizes
+    if sizes is None:
+        return
+    kept = "kept" if sizes.kept else "removed as tars are written"
+    yield _sentence(
+        f"{bytes_text(sizes.output)} of output, tars of {bytes_text(sizes.mean_tar)} on average; "
+        f"{bytes_text(sizes.intermediates)} of intermediates ({kept}): latents "
+        f"{bytes_text(sizes.latents)}, text {bytes_text(sizes.text)}"
+    )
+    for disk, words in zip(facts.disks, disk_sentences(facts), strict=True):
+        yield _sentence(words, "" if disk.needed <= disk.free else "bold red")
+
+
+def _time(facts: PlanFacts) -> Iterator[RenderableType]:
+    probe = facts.probe
+    if probe.stages:
+        table = _table("stage", "still to do", "whole dataset", "loading", "a second", "workers")
+        for stage, time in probe.stages.items():
+            rate = time.workers * time.timed / max(time.timed_seconds, 1e-9)
+            table.add_row(
+                STAGE_WORDS[stage],
+                duration_text(time.seconds) if time.seconds else "nothing",
+                duration_text(time.whole_seconds),
+                duration_text(time.load_seconds) if time.load_seconds else "",
+                f"{rate:,.1f}",
+                str(time.workers),
+            )
+        yield table
+    yield _sentence(probe_sentence(probe), "" if probe.failed is None else "yellow")
+
+
+def _models(facts: PlanFacts) -> Iterator[RenderableType]:
+    if facts.models_error is not None:
+        yield _sentence(facts.models_error, "red")
+        return
+    table = _table("", "from", "", left=3)
+    table.show_header = False
+    table.columns[1].overflow = "ellipsis"
+    for model in facts.models:
+        what = "nothing to fetch, it is here"
+        if model.download:
+            what = f"{bytes_text(model.download)} to fetch, access granted"
+        elif model.kind == "local":
+            what = "local"
+        table.add_row(encoder_name(model.role).upper(), model.reference, what)
+    yield table
+
+
+def _warnings(warnings: Sequence[PlanWarning]) -> Iterator[RenderableType]:
+    if not warnings:
+        yield Text("none", style="green")
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold yellow", no_wrap=True)
+    table.add_column()
+    for warning in warnings:
+        words = Text(f"{warning.title}: ", style="bold")
+        words.append(in_one_line(warning.message), style="not bold")
+        table.add_row(warning.code, words)
+    yield table
+    yield Text("docs/warnings.md explains each number.", style="dim")
