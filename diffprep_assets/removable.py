@@ -1,0 +1,196 @@
+"""What `diffprep clean` may remove of a dataset, by kind. Symbolic links are never followed."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from diffprep_assets.changes import plural
+from diffprep_assets.encoded_rows import row_path, whole_record
+from diffprep_assets.energon_prepare.card import MARKER
+from diffprep_assets.energon_prepare.index import MetaFiles
+from diffprep_assets.energon_prepare.metadata_files import idx_path
+from diffprep_assets.energon_prepare.output_state import load_state
+from diffprep_assets.layout import Layout
+from diffprep_assets.shard_plan.table import read_head, read_shards
+from diffprep_resources.errors import SettingError
+from diffprep_resources.storage.atomic import TEMPORARY_PREFIX
+from diffprep_resources.storage.row_file import read_header
+
+Kind = Literal["old generations", "downloads", "intermediates", "work", "output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Removable:
+    """Files of one kind, and a word on what stays or follows."""
+
+    kind: Kind
+    paths: tuple[Path, ...]
+    note: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files; a tar may have a second name in the output, or in the work folder."""
+        return sum(os.lstat(path).st_size for path in self.paths)
+
+
+def removable(layout: Layout, kind: Kind) -> Removable:
+    """What there is of a kind now."""
+    return {
+        "old generations": old_generations,
+        "downloads": downloads,
+        "intermediates": intermediates,
+        "work": work,
+        "output": output,
+    }[kind](layout)
+
+
+def old_generations(layout: Layout) -> Removable:
+    """Files of shards that the plan does not hold any more, and what killed runs left."""
+    plan, view = read_head(layout.shard_plan), read_head(layout.shards)
+    if plan is None or view is None or plan["digest"] != view["plan_digest"]:
+        return Removable("old generations", (), "there is no whole plan to tell by")
+    shards = {shard.shard for shard in read_shards(layout.shards)}
+    paths = []
+    for folder in {layout.latents("x").parent, layout.text("x").parent, _tars(layout)}:
+        for path in _files_in(folder):
+            is_left_over = path.name.startswith(TEMPORARY_PREFIX)
+            if is_left_over or path.name.partition(".")[0] not in shards:
+                paths.append(path)
+    paths = sorted(set(paths) - {layout.empty_encodings})
+    unwritten = sum(whole_record(layout, shard) is None for shard in shards)
+    note = ""
+    if paths and unwritten:
+        note = (
+            f"{unwritten:,} {plural('shard', unwritten)} of the plan not written yet; what the "
+            f"next run could take over from these, it encodes again"
+        )
+    return Removable("old generations", tuple(paths), note)
+
+
+def downloads(layout: Layout) -> Removable:
+    """Fetched bytes of a remote source; their stamps stay."""
+    folder = layout.download("x").parent
+    entries = sorted(folder.iterdir()) if _is_folder(folder) else []
+    paths = [path for entry in entries if _is_folder(entry) for path in files_below(entry)]
+    note = "the next run fetches again what it needs" if paths else "nothing was fetched"
+    return Removable("downloads", tuple(paths), note)
+
+
+def intermediates(layout: Layout) -> Removable:
+    """Latents and text whose rows stand in a finished tar. What a run would encode again stays."""
+    found: list[Path] = []
+    kept = 0
+    for shard in read_shards(layout.shards):
+        rows = [row_path(layout, stage, shard.shard) for stage in ("encode_latents", "encode_text")]
+        there = [path for path in rows if path.is_file() and not _is_linked(path)]
+        if there and _is_in_tar(layout, shard.shard):
+            found += there
+        else:
+            kept += len(there)
+    note = f"{kept:,} {plural('file', kept)} of unfinished shards stay" if kept else ""
+    return Removable("intermediates", tuple(found), note)
+
+
+def _is_in_tar(layout: Layout, shard: str) -> bool:
+    """Whether the shard's tar holds every row of its row files. Of a sample that was left out at
+    one stage, the other stage's row is in the row file alone."""
+    record = whole_record(layout, shard)
+    if record is None or record.rejects or layout.shard_bad(shard).exists():
+        return False
+    headers = {stage: read_header(row_path(layout, stage, shard)) for stage in record.inputs}
+    return all(
+        header is None or header.metadata["fingerprint"] == record.inputs[stage]
+        for stage, header in headers.items()
+        if stage in ("encode_latents", "encode_text")
+    )
+
+
+def work(layout: Layout) -> Removable:
+    """All of the work folder but its locks: source index, plan, shards and the rest."""
+    locks = layout.locks
+    paths = [path for path in files_below(layout.folder) if locks not in path.parents]
+    return Removable("work", tuple(paths), "the whole work folder, with the kinds above")
+
+
+def output(layout: Layout) -> Removable:
+    """What was published. A card of one's own, and files that are none of ours, stay."""
+    try:
+        names = load_state(layout).files
+    except SettingError as error:
+        return Removable("output", (), f"left alone: {error}")
+    known = [layout.output_dir / name for name in names]
+    known += [idx_path(layout, name) for name in names]
+    known += [*MetaFiles(layout.nv_meta).all(), layout.dataset_json, layout.card_pictures]
+    known += _files_in(layout.published_empty_encodings)
+    if _is_our_card(layout.card):
+        known.append(layout.card)
+    ours = {path for path in known if os.path.lexists(path) and not _is_beyond_link(path, layout)}
+    others = len([path for path in files_below(layout.output_dir) if path not in ours])
+    note = f"{others:,} other {plural('file', others)} there stay" if others else ""
+    return Removable("output", tuple(sorted(ours)), note)
+
+
+def _is_beyond_link(path: Path, layout: Layout) -> bool:
+    """Whether a folder between the output folder and the file is a link to elsewhere."""
+    between = path.relative_to(layout.output_dir).parents
+    return any(_is_linked(layout.output_dir / part) for part in between if str(part) != ".")
+
+
+def _is_our_card(path: Path) -> bool:
+    try:
+        return MARKER in path.read_text("utf-8", errors="replace")
+    except OSError:
+        return False
+
+
+def freed_bytes(paths: Iterable[Path]) -> int:
+    """Bytes that removing the files frees: those of a file whose every name is among them."""
+    sizes: dict[tuple[int, int], tuple[int, int]] = {}
+    names: Counter[tuple[int, int]] = Counter()
+    for path in paths:
+        status = os.lstat(path)
+        identity = status.st_dev, status.st_ino
+        sizes[identity] = status.st_size, status.st_nlink
+        names[identity] += 1
+    return sum(size for key, (size, links) in sizes.items() if names[key] >= links)
+
+
+def remove(paths: Iterable[Path], *, roots: Iterable[Path]) -> None:
+    """The files gone, and every folder below `roots` that is empty then, `roots` included."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+    for root in roots:
+        for parent, _, _ in os.walk(root, topdown=False):
+            if not os.listdir(parent):
+                os.rmdir(parent)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Every file below a folder, and every link, whatever it leads to."""
+    if not _is_folder(folder):
+        return
+    for parent, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        for name in sorted([*names, *links]):
+            yield Path(parent, name)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    if not _is_folder(folder):
+        return []
+    return [path for path in folder.iterdir() if not _is_folder(path)]
+
+
+def _tars(layout: Layout) -> Path:
+    return layout.shard_tar("x").parent
+
+
+def _is_linked(path: Path) -> bool:
+    return path.is_symlink() or path.parent.is_symlink()
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
