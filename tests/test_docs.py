@@ -241,6 +241,19 @@ def test_every_command_of_diffprep_is_in_the_readme() -> None:
     assert not missing
 
 
+def test_every_command_has_a_section_that_names_its_options() -> None:
+    """In commands.md, or in the pages that the section links to."""
+    known: Any = typer.main.get_command(app)
+    for name, command in known.commands.items():
+        text = section(DOCS / "commands.md", f"diffprep {name}")
+        linked = re.findall(r"\]\(([a-z-]+\.md)", text)
+        pages = [text, *((DOCS / page).read_text("utf-8") for page in linked)]
+        options = [parameter.opts[0] for parameter in command.params]
+        for option in options:
+            if option.startswith("--") and option != "--project":
+                assert any(option in page for page in pages), f"{name} {option}"
+
+
 def test_every_link_between_pages_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)]+)\)", page.read_text("utf-8")):

@@ -1,16 +1,14 @@
 """Progress that nobody watches: summaries are kept, nothing is shown."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from diffprep_resources.progress.base import Progress
+from diffprep_resources.progress.base import Log, Progress, Show, StageSummary
 
 
 class SilentProgress(Progress):
-    """For output that is not a terminal."""
+    """For runs that are looked at by their summaries alone."""
 
     @contextlib.contextmanager
-    def _shown(
-        self, name: str, total_samples: int | None, log: Callable[[str], None]
-    ) -> Iterator[Callable[[int, int], None]]:
-        yield lambda done, rejects: None
+    def _shown(self, summary: StageSummary, tell: Log) -> Iterator[Show]:
+        yield lambda glance: None
