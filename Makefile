@@ -29,10 +29,10 @@ demo: install
 	@$(BIN)/diffprep demo
 
 test: install
-	$(BIN)/python -m pytest -n 2 tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests
 
 test-long: install
-	$(BIN)/python -m pytest -n 2 -m long tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long tests
 
 check: install
 	$(BIN)/ruff check .
@@ -44,7 +44,7 @@ format: install
 	$(BIN)/ruff format .
 
 ui: install
-	$(BIN)/dagster dev --port 3000
+	@$(BIN)/diffprep ui
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -5,12 +5,14 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
+from diffprep_assets.clean_command import clean
 from diffprep_assets.console import (
     FAILED,
     AsJson,
@@ -20,23 +22,31 @@ from diffprep_assets.console import (
     Name,
     Overrides,
     ProjectDir,
+    Vae,
     Workers,
+    changes_of,
     err,
     explained,
     out,
 )
 from diffprep_assets.dagster_home import use_dagster_home
 from diffprep_assets.dataset import Dataset
+from diffprep_assets.info_command import info
+from diffprep_assets.init_command import init
+from diffprep_assets.list_command import list_datasets
 from diffprep_assets.new_project import new_project
+from diffprep_assets.plan_command import plan
+from diffprep_assets.preview.originals import dataset_at
+from diffprep_assets.preview_command import preview
 from diffprep_assets.primus_command import diffusion_encoded
-from diffprep_assets.project import Project, find_project
+from diffprep_assets.project import Project, find_project, project_if_any
+from diffprep_assets.range_command import partition_range
 from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
 from diffprep_assets.reject_list import show_rejects
 from diffprep_assets.run_and_show import run_and_show, show_dry_run
 from diffprep_assets.run_report import PART_STAGES, SHARD_STAGES
-from diffprep_assets.stage_inputs import how_to_make
+from diffprep_assets.ui_command import ui
 from diffprep_assets.validate.report import ValidationReport
-from diffprep_resources.errors import DiffprepError, SettingError
 from diffprep_resources.storage.locks import hold
 
 app = typer.Typer(
@@ -46,6 +56,14 @@ app = typer.Typer(
     help="Prepares datasets for training diffusion models, one YAML recipe each.",
 )
 app.command("diffusion-encoded")(diffusion_encoded)
+app.command()(clean)
+app.command()(info)
+app.command()(plan)
+app.command()(init)
+app.command("range")(partition_range)
+app.command("list")(list_datasets)
+app.command()(preview)
+app.command()(ui)
 
 
 def main() -> None:
@@ -62,8 +80,8 @@ def new(folder: Annotated[Path, typer.Argument(help="folder to make")]) -> None:
     for path in new_project(folder):
         out.print(f"wrote {path}", soft_wrap=True, highlight=False)
     out.print(
-        f"\nNext: cd {folder}, write recipes/NAME.yaml (see recipes/examples) and run "
-        f"`diffprep run NAME`; or try `diffprep demo`.",
+        f"\nNext: cd {folder}, and `diffprep init NAME --from FOLDER` writes a recipe for your "
+        f"pictures (recipes/examples shows more); or try `diffprep demo`.",
         soft_wrap=True,
     )
 
@@ -84,7 +102,8 @@ def demo(project: ProjectDir = None) -> None:
         "  diffprep status demo\n"
         "  diffprep run demo --set model.t5_max_length=32   redoes text alone\n"
         "  diffprep validate data/datasets/demo --full\n"
-        "  dagster dev                           the same in a browser, port 3000",
+        "  diffprep preview data/datasets/demo --html       pictures out of the latents\n"
+        "  diffprep ui                           the same in a browser, port 3000",
         soft_wrap=True,
         highlight=False,
     )
@@ -96,7 +115,7 @@ def check(name: Name, project: ProjectDir = None, overrides: Overrides = None) -
     """Validate a recipe and print it resolved, with every default."""
     import yaml
 
-    _, loaded = _loaded(name, project, _changes(overrides))
+    _, loaded = _loaded(name, project, changes_of(overrides))
     for note in loaded.notes:
         err.print(f"note: {escape(note)}", soft_wrap=True)
     print(yaml.safe_dump(loaded.resolved, sort_keys=False, allow_unicode=True), end="")
@@ -121,7 +140,7 @@ def run(  # noqa: PLR0913 (an option each)
     as_json: AsJson = False,
 ) -> None:
     """Make or update a dataset; only what is stale is done again."""
-    changes = _changes(overrides)
+    changes = changes_of(overrides)
     if max_samples is not None:
         changes["output.max_samples"] = max_samples
     if dry_run:
@@ -165,40 +184,29 @@ def rejects(
     show_rejects(Dataset(loaded, found.storage_root), reason=reason, as_json=as_json)
 
 
-@app.command("range")
-@explained
-def partition_range(
-    name: Name,
-    unit: Annotated[Literal["parts", "shards"], typer.Argument()],
-    project: ProjectDir = None,
-) -> None:
-    """Print FIRST...LAST for `dagster asset materialize --partition-range`."""
-    from diffprep_assets import jobs
-
-    found, loaded = _loaded(name, project)
-    use_dagster_home(found)
-    with jobs.instance() as instance:
-        ends = jobs.partition_range(instance, loaded.name, unit)
-    if ends is None:
-        stage = "source_index" if unit == "parts" else "shard_plan"
-        raise DiffprepError(
-            f"{loaded.name}: no {unit} are registered; run {how_to_make(loaded.name, stage)} first"
-        )
-    print("...".join(ends))
-
-
 @app.command()
 @explained
 def validate(
     path: Annotated[Path, typer.Argument(help="the dataset's folder")],
     encoding: Annotated[str, typer.Option(help="what the samples hold")] = "preencoded",
     full: Annotated[bool, typer.Option("--full", help="every tensor and every digest")] = False,
+    decode: Annotated[
+        int | None, typer.Option(min=1, help="also judge this many samples by decoding them")
+    ] = None,
+    vae: Vae = None,
+    device: Device = None,
 ) -> None:
     """Check that a trainer can read all of a dataset, ours or another tool's."""
     from diffprep_assets.validate.dataset import validate_dataset
     from diffprep_assets.validate.report import report_lines
 
     report = validate_dataset(path, encoding=encoding, full=full)
+    if decode is not None and report.facts["shards"]:
+        from diffprep_assets.validate.decode_check import decode_and_judge
+
+        project = project_if_any(Path.cwd())
+        check = decode_and_judge(path, count=decode, project=project, vae=vae, device=device)
+        report = replace(report, checks=(*report.checks, check))
     for line in report_lines(report):
         print(line)
     if not report.ok:
@@ -219,37 +227,19 @@ def _loaded(
     return found, load_recipe(path, base=found.folder, overrides=changes or {})
 
 
-def _changes(overrides: list[str] | None) -> dict[str, object]:
-    changes: dict[str, object] = {}
-    for text in overrides or ():
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise SettingError(f"--set takes section.key=value, got {text!r}")
-        changes[key.strip()] = value
-    return changes
-
-
 def _mark_bad_shards(path: Path, report: ValidationReport) -> list[str]:
     """What was marked for the next run to mend, where the dataset is one of this project's."""
     from diffprep_assets.validate.update import mark_bad
 
-    try:
-        found = find_project(Path.cwd())
-    except SettingError:
+    found = project_if_any(Path.cwd())
+    dataset = found and dataset_at(path, project=found)
+    if not found or not dataset:
         return []
-    for recipe in found.recipe_files():
-        try:
-            loaded = load_recipe(recipe, base=found.folder)
-        except SettingError:
-            continue
-        if loaded.output_dir.resolve() == path.resolve():
-            layout = Dataset(loaded, found.storage_root).layout
-            wait_s = found.lock_wait_minutes * 60
-            with hold(layout.dataset_lock, holder="diffprep validate", shared=True, wait_s=wait_s):
-                marked = mark_bad(layout, report)
-            words = f"`diffprep run {loaded.name}` mends it"
-            return [f"     marked for the next run: {', '.join(marked)}; {words}"] if marked else []
-    return []
+    layout, wait_s = dataset.layout, found.lock_wait_minutes * 60
+    with hold(layout.dataset_lock, holder="diffprep validate", shared=True, wait_s=wait_s):
+        marked = mark_bad(layout, report)
+    words = f"`diffprep run {dataset.name}` mends it"
+    return [f"     marked for the next run: {', '.join(marked)}; {words}"] if marked else []
 
 
 def _failed(project: Project, dataset: str) -> dict[str, set[str]]:

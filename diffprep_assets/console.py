@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from diffprep_assets.way_out import with_way_out
 from diffprep_resources.errors import DiffprepError, SettingError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -31,10 +32,25 @@ Overrides = Annotated[
 ]
 MaxSamples = Annotated[int | None, typer.Option(min=1, help="as output.max_samples")]
 Device = Annotated[str | None, typer.Option(help="where encoders run: cpu, cuda:0, ...")]
+Vae = Annotated[
+    str | None,
+    typer.Option(help="VAE to decode with, a repository or its folder; else the recorded one"),
+]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="processes that read, decode, and encode on the CPU")
 ]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="samples encoded at once")]
+
+
+def changes_of(overrides: list[str] | None) -> dict[str, object]:
+    """What `--set` changes, by dotted key. Raises SettingError for a text without key or value."""
+    changes: dict[str, object] = {}
+    for text in overrides or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise SettingError(f"--set takes section.key=value, got {text!r}")
+        changes[key.strip()] = value
+    return changes
 
 
 def explained(command: Command) -> Command:
@@ -51,7 +67,7 @@ def explained(command: Command) -> Command:
             raise
         except OSError as error:
             # A full or read-only disk, a mount that went: the message names the file.
-            err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+            err.print(f"[bold red]error:[/] {escape(with_way_out(str(error)))}", soft_wrap=True)
             raise typer.Exit(FAILED) from error
         except KeyboardInterrupt as error:
             err.print("stopped; what is finished is kept, and the next run goes on from there")

@@ -42,10 +42,14 @@ from diffprep_resources.storage.atomic import write_bytes
 
 @dataclass(frozen=True)
 class Dataset:
-    """A loaded recipe at work under a storage root. Cheap to make: models are looked at lazily."""
+    """A loaded recipe at work under a storage root. Cheap to make: models are looked at lazily.
+
+    Without `needs_encoders`, what comes before encoding goes on where an encoder is missing.
+    """
 
     loaded: LoadedRecipe
     storage_root: Path
+    needs_encoders: bool = True
 
     @property
     def name(self) -> str:
@@ -59,17 +63,21 @@ class Dataset:
     def layout(self) -> Layout:
         return Layout(self.storage_root, self.name, self.loaded.output_dir)
 
-    @cached_property
-    def source(self) -> Source:
-        """The reader of the recipe's source."""
-        source = self.recipe.source
+    @property
+    def field_keys(self) -> FieldKeys:
+        """Which fields of the source hold picture and caption."""
         fields = self.recipe.data_format
-        keys = field_keys(
+        return field_keys(
             image_key=fields.image_key,
             caption_key=fields.caption_key,
             image_keys=fields.image_keys,
             caption_keys=fields.caption_keys,
         )
+
+    @cached_property
+    def source(self) -> Source:
+        """The reader of the recipe's source."""
+        source, keys = self.recipe.source, self.field_keys
         if source.type == "directory":
             folder = self.loaded.input_dir or ""
             if not is_remote(folder):
@@ -115,7 +123,8 @@ class Dataset:
 
     def check_encoders(self) -> None:
         """Raises ModelError where an encoder is missing or refused, before any data is fetched."""
-        _ = self.encoders
+        if self.needs_encoders:
+            _ = self.encoders
 
     @cached_property
     def identities(self) -> dict[str, ModelIdentity]:

@@ -1,7 +1,8 @@
 """One recipe's assets, in flow order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import dagster as dg
 
@@ -11,12 +12,14 @@ from diffprep_assets.download.assets import download_asset
 from diffprep_assets.encode_latents.assets import encode_latents_asset
 from diffprep_assets.encode_text.assets import encode_text_asset
 from diffprep_assets.energon_prepare.assets import energon_prepare_asset
+from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partitions import stage_key
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_assets.shard.assets import shard_asset
 from diffprep_assets.shard_plan.assets import shard_members_spec, shard_plan_asset
 from diffprep_assets.source_index.assets import source_index_asset
+from diffprep_assets.stage_versions import code_version
 from diffprep_assets.validate.assets import validate_asset
 
 
@@ -33,28 +36,59 @@ def dataset_graph(dataset: Dataset, project: Project) -> DatasetGraph:
     encode_text -> shard -> energon_prepare -> validate."""
     wait = project.lock_wait_minutes
     op_tags = dict(project.gpu_op_tags or {})
+    stages = [
+        source_index_asset(dataset, wait_minutes=wait),
+        download_asset(dataset, wait_minutes=wait),
+        bucket_asset(dataset, wait_minutes=wait),
+        shard_plan_asset(dataset, wait_minutes=wait),
+        encode_latents_asset(dataset, wait_minutes=wait, op_tags=op_tags),
+        encode_text_asset(dataset, wait_minutes=wait, op_tags=op_tags),
+        shard_asset(dataset, wait_minutes=wait),
+        energon_prepare_asset(dataset, wait_minutes=wait),
+        validate_asset(dataset, wait_minutes=wait),
+    ]
+    describe = partial(_described, page=_page_of(dataset), dataset=dataset)
+    described = [stage.map_asset_specs(describe) for stage in stages]
     return DatasetGraph(
-        dataset,
-        [
-            source_index_asset(dataset, wait_minutes=wait),
-            download_asset(dataset, wait_minutes=wait),
-            bucket_asset(dataset, wait_minutes=wait),
-            shard_plan_asset(dataset, wait_minutes=wait),
-            shard_members_spec(dataset),
-            encode_latents_asset(dataset, wait_minutes=wait, op_tags=op_tags),
-            encode_text_asset(dataset, wait_minutes=wait, op_tags=op_tags),
-            shard_asset(dataset, wait_minutes=wait),
-            energon_prepare_asset(dataset, wait_minutes=wait),
-            validate_asset(dataset, wait_minutes=wait),
-        ],
+        dataset, [*described[:4], describe(shard_members_spec(dataset)), *described[4:]]
     )
 
 
+def _page_of(dataset: Dataset) -> dict[str, dg.MetadataValue]:
+    """What every asset page of the dataset shows of its recipe."""
+    loaded = dataset.loaded
+    return {
+        "recipe": dg.MetadataValue.md(f"```yaml\n{loaded.text.rstrip()}\n```"),
+        "recipe_file": dg.MetadataValue.path(str(loaded.path)),
+        "recipe_hash": dg.MetadataValue.text(loaded.recipe_hash),
+    }
+
+
+def _described(
+    spec: dg.AssetSpec, *, page: Mapping[str, dg.MetadataValue], dataset: Dataset
+) -> dg.AssetSpec:
+    """The asset with what its page shows whether or not it was ever made, and with the version
+    that tells Dagster of a changed recipe."""
+    stage = spec.key.path[-1]
+    files = dg.MetadataValue.path(str(dataset.layout.files_of(stage)))
+    described = spec.merge_attributes(metadata={**page, "made_by": _maker(stage), "files": files})
+    if stage not in FORMAT_VERSIONS:
+        return described
+    return described.replace_attributes(code_version=code_version(stage, dataset.loaded))
+
+
+def _maker(stage: str) -> str:
+    """The stage that makes the asset: itself, but for the one that no step makes."""
+    return "shard_plan" if stage == "shard_members" else stage
+
+
 def broken_recipe(name: str, message: str) -> dg.AssetSpec:
-    """What stands in the UI for a recipe that cannot be read: the reason, in its group."""
+    """What stands in the UI for a recipe that cannot be read: in a group of its name, file, line
+    and reason of each problem."""
     return dg.AssetSpec(
         stage_key(name, "broken_recipe"),
         group_name=asset_group_name(name),
-        description=message,
+        # Markdown runs lines together, but not paragraphs.
+        description=message.replace("\n", "\n\n"),
         kinds={"yaml"},
     )

@@ -16,17 +16,20 @@ from diffprep_resources.progress.resource import LogProgressResource
 
 
 def project_definitions(project: Project) -> dg.Definitions:
-    """Everything that Dagster shows of the project. A broken recipe is shown as broken, and the
-    others load. Raises SettingError when two names are one to Dagster."""
+    """Everything that Dagster shows of the project. A recipe that cannot be read is shown as
+    broken, as are those whose names are one to Dagster; the others load."""
     files = project.recipe_files()
-    collisions = colliding_names([path.stem for path in files])
-    if collisions:
-        named = "; ".join(" and ".join(names) for names in collisions)
-        raise SettingError(f"{project.recipes}: Dagster cannot tell apart {named}; rename one")
+    alike = colliding_names([path.stem for path in files])
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
     jobs: list[dg.JobDefinition] = []
     schedules: list[dg.ScheduleDefinition] = []
+    for names in alike:
+        named = " and ".join(names)
+        message = f"{project.recipes}: Dagster cannot tell apart {named}; rename one"
+        assets.append(broken_recipe(names[0], message))
     for path in files:
+        if any(path.stem in names for names in alike):
+            continue
         try:
             graph = recipe_graph(path, project)
         except SettingError as error:
@@ -45,7 +48,7 @@ def project_definitions(project: Project) -> dg.Definitions:
         resources={
             "engines": EnginesResource(
                 devices=list(project.devices),
-                lock_folder=str(project.storage_root / ".devices"),
+                lock_folder=str(project.lease_folder),
                 wait_minutes=project.lock_wait_minutes,
                 cpu_workers=project.cpu_workers,
             ),
@@ -60,7 +63,17 @@ def recipe_graph(path: Path, project: Project) -> DatasetGraph:
     return dataset_graph(dataset, project)
 
 
+# Dagster asks twice as it loads a code location, and fifty recipes take a second to build.
+_built: dict[str, dg.Definitions] = {}
+
+
 @dg.definitions
 def definitions() -> dg.Definitions:
     """The project that the working folder lies in, or that DIFFPREP_PROJECT names."""
-    return project_definitions(find_project(Path.cwd()))
+    project = find_project(Path.cwd())
+    stats = [path.stat() for path in project.recipe_files()]
+    state = repr((project, [(stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats]))
+    if state not in _built:
+        _built.clear()
+        _built[state] = project_definitions(project)
+    return _built[state]

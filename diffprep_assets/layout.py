@@ -95,6 +95,11 @@ class Layout:
         return self.folder / "validation.json"
 
     @property
+    def last_failure(self) -> Path:
+        """The stage that failed last, until it ends well."""
+        return self.folder / "last_failure.json"
+
+    @property
     def locks(self) -> Path:
         return self.folder / ".locks"
 
@@ -121,6 +126,23 @@ class Layout:
         """Digests of local weight files, by path, size and mtime; shared by all datasets."""
         return self.root / ".model_digests.json"
 
+    def files_of(self, stage: str) -> Path:
+        """The file or the folder that a stage writes."""
+        folders = {
+            "download": self.download("x").parent,
+            "bucket": self.bucket("x").parent,
+            "encode_latents": self.latents("x").parent,
+            "encode_text": self.text("x").parent,
+            "shard": self.shard_tar("x").parent,
+        }
+        whole = {
+            "source_index": self.source_index,
+            "energon_prepare": self.output_dir,
+            "validate": self.validation,
+        }
+        # The plan is of two assets.
+        return (folders | whole).get(stage, self.shard_plan)
+
     # -- what the trainer reads -------------------------------------------------------------
     @property
     def dataset_json(self) -> Path:
@@ -129,6 +151,11 @@ class Layout:
     @property
     def card(self) -> Path:
         return self.output_dir / "README.md"
+
+    @property
+    def card_pictures(self) -> Path:
+        """The sample pictures that the card shows."""
+        return self.output_dir / "samples.jpg"
 
     @property
     def published_empty_encodings(self) -> Path:

@@ -26,7 +26,7 @@ def new_project(folder: Path) -> list[Path]:
     Raises SettingError when the folder holds a project already, or a file that would be replaced.
     """
     if (folder / PROJECT_FILE).exists():
-        raise SettingError(f"{folder} is a project already: it holds {PROJECT_FILE}")
+        raise SettingError(f"{folder} is a project already: it holds {PROJECT_FILE}; work in it")
     targets = {name: folder / path for name, path in TEMPLATE.items()}
     taken = [str(path) for path in targets.values() if path.exists()]
     if taken:

@@ -7,7 +7,6 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.recipe.names import asset_group_name
 
 Decorator = Callable[[Callable[..., Any]], dg.AssetsDefinition]
@@ -84,7 +83,6 @@ def _asset(dataset: str, stage: str, reads: Sequence[str], kind: str, **options:
         key=stage_key(dataset, stage),
         group_name=asset_group_name(dataset),
         kinds={kind},
-        code_version=FORMAT_VERSIONS[stage],
         deps=[stage_key(dataset, read) for read in reads],
         # A range run of shards takes whole stages along; all its assets need one policy.
         backfill_policy=dg.BackfillPolicy.single_run(),

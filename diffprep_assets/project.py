@@ -5,6 +5,7 @@ diffprep reads the file, not Dagster. Every setting is optional.
 
 import os
 import re
+import socket
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -74,6 +75,11 @@ class Project:
     cpu_workers: int | None = None
     gpu_op_tags: Mapping[str, Any] | None = None
 
+    @property
+    def lease_folder(self) -> Path:
+        """Where leases of this machine's devices lie: storage may be shared, `cuda:0` is not."""
+        return self.storage_root / ".devices" / socket.gethostname()
+
     def recipe_files(self) -> list[Path]:
         """The recipes directly in the recipes folder, sorted; empty if there is no folder."""
         if not self.recipes.is_dir():
@@ -129,6 +135,15 @@ def find_project(start: Path, explicit: Path | None = None) -> Project:
     )
 
 
+def project_if_any(start: Path, explicit: Path | None = None) -> Project | None:
+    """As `find_project`; None where nobody named a project and there is none above `start`."""
+    if explicit is None and not os.environ.get(PROJECT_VARIABLE):
+        folders = (start.absolute(), *start.absolute().parents)
+        if not any((folder / PROJECT_FILE).is_file() for folder in folders):
+            return None
+    return find_project(start, explicit)
+
+
 def load_project(path: Path) -> Project:
     """The project of this settings file. Raises SettingError with file and line."""
     try:
@@ -159,7 +174,9 @@ def _named(path: Path, *, origin: str) -> Path:
     path = path.expanduser()
     file = path if path.is_file() else path / PROJECT_FILE
     if not file.is_file():
-        raise SettingError(f"{origin} is {path}, but there is no {PROJECT_FILE}")
+        raise SettingError(
+            f"{origin} is {path}, but there is no {PROJECT_FILE}; `diffprep new DIR` makes one"
+        )
     return file
 
 

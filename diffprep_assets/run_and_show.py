@@ -1,4 +1,4 @@
-"""Runs a recipe and shows it: bars while it goes, a table or one JSON object at the end."""
+"""Runs a recipe and shows it: bars or lines while it goes, a table or a JSON object at the end."""
 
 import json
 import signal
@@ -33,7 +33,9 @@ def run_and_show(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         request = RunRequest(project, project.recipe_path(name), changes, execution)
-        report = run_dataset(request, _progress(), say=lambda text: err.print(text, soft_wrap=True))
+        report = run_dataset(
+            request, console_progress(), say=lambda text: err.print(text, soft_wrap=True)
+        )
     except DiffprepError as error:
         if as_json:
             print(json.dumps(failed_before_running(Path(name).stem, error).as_json()))
@@ -91,9 +93,11 @@ def _say_what_a_plain_run_would_find(project: Project, recipe: Path) -> None:
     )
 
 
-def _progress() -> Progress:
-    """Bars on a terminal, nothing elsewhere."""
-    from diffprep_resources.progress.silent import SilentProgress
+def console_progress() -> Progress:
+    """Bars on a terminal, plain lines elsewhere; on standard error."""
+    from diffprep_resources.progress.log import LogProgress
     from diffprep_resources.progress.terminal import TerminalProgress
 
-    return TerminalProgress(err) if sys.stderr.isatty() else SilentProgress()
+    if sys.stderr.isatty():
+        return TerminalProgress(err)
+    return LogProgress(echo=lambda line: print(line, file=sys.stderr, flush=True))

@@ -1,5 +1,6 @@
 """`diffprep run`: the three runs in this process, shown as they go, summed up at the end."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from diffprep_assets.bucket.table import note_counts
+from diffprep_assets.bucket.table import note_counts, other_member_counts
 from diffprep_assets.dagster_home import use_dagster_home
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import run_lock
@@ -17,6 +18,7 @@ from diffprep_assets.rejects import read_rejects, summary_of
 from diffprep_assets.run_report import RunReport
 from diffprep_assets.shard.record import read_record
 from diffprep_assets.shard.truncation import truncations
+from diffprep_assets.shard_plan.splits import empty_splits
 from diffprep_assets.shard_plan.table import read_head, read_shards
 from diffprep_assets.source_index.table import read_index
 from diffprep_resources.compute.engines import Engines
@@ -28,16 +30,27 @@ from diffprep_resources.progress.base import Progress
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """What to run. `changes` are recipe keys as the command line gave them; `execution` what
-    decides speed only."""
+    decides speed only. With `plan_only` the run ends with the plan, and needs no encoders."""
 
     project: Project
     recipe: Path
     changes: Mapping[str, object]
     execution: Mapping[str, Any]
+    plan_only: bool = False
 
     def load(self) -> LoadedRecipe:
         """The recipe as this run sees it. Raises RecipeError."""
         return load_recipe(self.recipe, base=self.project.folder, overrides=self.changes)
+
+    def engines(self) -> Engines:
+        """What the stages run on."""
+        project = self.project
+        pool = FileLeasePool(
+            devices=project.devices or ("auto",),
+            lock_folder=project.lease_folder,
+            wait_s=project.lock_wait_minutes * 60,
+        )
+        return Engines(pool, cpu_workers=self.execution.get("workers") or project.cpu_workers)
 
 
 def run_dataset(
@@ -45,12 +58,12 @@ def run_dataset(
 ) -> RunReport:
     """The report of the run, also of one that failed. Raises DatasetLockedError at once when
     another run holds the dataset."""
-    loaded = request.load()
-    project, dataset = request.project, Dataset(loaded, request.project.storage_root)
+    loaded, project = request.load(), request.project
+    dataset = Dataset(loaded, project.storage_root, needs_encoders=not request.plan_only)
     use_dagster_home(project)
     for note in loaded.notes:
         say(f"note: {note}")
-    holder = f"diffprep run {loaded.name}"
+    holder = f"diffprep {'plan' if request.plan_only else 'run'} {loaded.name}"
     with run_lock(dataset.layout, holder=holder, log=say):
         error = _made(dataset, request, progress)
     return report_of(dataset, progress, error=error)
@@ -59,24 +72,18 @@ def run_dataset(
 def _made(dataset: Dataset, request: RunRequest, progress: Progress) -> tuple[str, str] | None:
     """The stage that failed and why; None when the dataset is whole and valid."""
     from diffprep_assets.dataset_graph import dataset_graph
-    from diffprep_assets.jobs import instance, make_dataset, set_pool_limit
+    from diffprep_assets.jobs import PLAN_RUNS, RUNS, instance, make_dataset, set_pool_limit
 
     project = request.project
-    pool = FileLeasePool(
-        devices=project.devices or ("auto",),
-        lock_folder=project.storage_root / ".devices",
-        wait_s=project.lock_wait_minutes * 60,
-    )
-    workers = request.execution.get("workers") or project.cpu_workers
-    engines = Engines(pool, cpu_workers=workers)
     try:
         with instance() as dagster_instance:
             set_pool_limit(dagster_instance, num_devices(project.devices))
             made = make_dataset(
                 dataset_graph(dataset, project),
                 instance=dagster_instance,
-                resources={"engines": engines, "progress": progress},
+                resources={"engines": request.engines(), "progress": progress},
                 encode_config={name: v for name, v in request.execution.items() if v is not None},
+                runs=PLAN_RUNS if request.plan_only else RUNS,
             )
     except DatasetLockedError:
         raise
@@ -106,10 +113,15 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
         written=prepared.samples.samples_out if prepared else 0,
         rejects=rejects.counts,
         first_rejects=rejects.first,
-        other_files=index.other_files if index else {},
+        other_files=other_member_counts(tables) + Counter(index.other_files if index else {}),
         notes=note_counts(path for path in tables if path.exists()),
         truncated=truncations(record for record in records if record is not None),
         output_dir=str(layout.output_dir),
+        empty_splits=empty_splits(
+            dataset.plan_settings.shares, (row.split for row in read_shards(layout.shards))
+        )
+        if prepared
+        else (),
     )
 
 

@@ -37,6 +37,7 @@ class RunReport:
     other_files: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
     output_dir: str | None = None
+    empty_splits: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
@@ -64,8 +65,13 @@ class RunReport:
 
     def lines(self) -> list[Table | str]:
         """What a person is told at the end."""
-        lines: list[Table | str] = [self.as_table(), *self._reject_lines()]
+        lines: list[Table | str] = [self.as_table(), *self.reject_lines()]
         lines += [escape(f"{item.sentence}.") for item in self.truncated if item.truncated]
+        lines += [
+            f"Split {split} is empty: its share of these samples rounds to none (a sample that was "
+            "planned earlier keeps its split)."
+            for split in self.empty_splits
+        ]
         for words, counts in (
             ("Noted on samples that were kept", self.notes),
             ("Other files of the source, not read", self.other_files),
@@ -82,7 +88,7 @@ class RunReport:
             lines.append(f"{self.written:,} samples, valid, in {self.output_dir}")
         return lines
 
-    def _reject_lines(self) -> Iterator[str]:
+    def reject_lines(self) -> Iterator[str]:
         """The counts by reason, most frequent first, with the first few of each."""
         if not self.rejects:
             return

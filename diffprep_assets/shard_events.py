@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
+from dagster._core.execution.plan.objects import TypeCheckData
 from dagster._core.execution.plan.outputs import StepOutputData, StepOutputHandle
 
 from diffprep_assets.partition_run import Done, Failed
@@ -46,22 +47,24 @@ def recorded(
     results: Iterable[Done | Failed],
     *,
     upstreams: Iterable[Upstream],
-    code_version: str,
 ) -> Iterator[Any]:
     """Dagster's events for the results as they come, then the step's output.
 
-    A reused partition gets an event only when the log knows another version of it or of an input,
-    or when a backfill waits for it. Raises dg.Failure at the end, naming the failed ones.
+    A reused partition gets an event only when the log knows another version of it, of its code or
+    of an input, or when a backfill waits for it. Raises dg.Failure at the end, naming the failed
+    ones.
     """
     upstreams = tuple(upstreams)
     log = _Log(context, upstreams)
+    partitions = set(context.partition_keys)
     failures: list[Failed] = []
     for result in results:
         if isinstance(result, Failed):
             failures.append(result)
-            _show_as_failed(context, result.key)
+            if result.key in partitions:
+                _show_as_failed(context, result.key)
             continue
-        tags = log.tags(result.key, result.fingerprint, code_version)
+        tags = log.tags(result.key, result.fingerprint)
         if result.reused and not log.needs_event(result.key, tags):
             continue
         metadata = {**result.metadata, "reused": result.reused}
@@ -75,10 +78,12 @@ def recorded(
 
 def _output(context: dg.AssetExecutionContext) -> DagsterEvent:
     """The step's only output, as an event of its own: a yielded `Output` would record every
-    partition again with another data version, and none at all would skip what comes after."""
+    partition again with another data version, and none at all would skip what comes after. Without
+    the result of a type check, the web UI shows no log at all of such a run."""
     step = context.op_execution_context._step_execution_context
     handle = StepOutputHandle(step.step.key, "result")
-    return DagsterEvent.step_output_event(step, StepOutputData(handle))
+    checked = TypeCheckData(success=True, label="result")
+    return DagsterEvent.step_output_event(step, StepOutputData(handle, type_check_data=checked))
 
 
 def _show_as_failed(context: dg.AssetExecutionContext, key: str) -> None:
@@ -110,6 +115,7 @@ class _Log:
         self._instance = context.instance
         self._storage = context.instance.event_log_storage
         self._asset = context.asset_key
+        self._code_version = context.assets_def.code_versions_by_key[context.asset_key] or ""
         self._in_backfill = BACKFILL in context.run.tags
         keys = list(context.partition_keys)
         self._versions = self._data_versions(context.asset_key, MATERIALIZED, keys)
@@ -121,10 +127,10 @@ class _Log:
         ]
         self._recorded: dict[int, Mapping[str, str]] | None = None
 
-    def tags(self, key: str, fingerprint: str, code_version: str) -> dict[str, str]:
+    def tags(self, key: str, fingerprint: str) -> dict[str, str]:
         tags = {
             DATA_VERSION: fingerprint,
-            CODE_VERSION: code_version,
+            CODE_VERSION: self._code_version,
             USER_PROVIDED: "true",
         }
         for read in self._inputs:
@@ -136,8 +142,12 @@ class _Log:
         if self._in_backfill or self._versions.get(key) != tags[DATA_VERSION]:
             return True
         recorded = self._recorded_tags().get(self._pointers[key], {})
-        inputs = {name: value for name, value in tags.items() if name.startswith(INPUT_VERSION)}
-        return any(recorded.get(name) != value for name, value in inputs.items())
+        versions = {
+            name: value
+            for name, value in tags.items()
+            if name == CODE_VERSION or name.startswith(INPUT_VERSION)
+        }
+        return any(recorded.get(name) != value for name, value in versions.items())
 
     def _recorded_tags(self) -> Mapping[int, Mapping[str, str]]:
         """The tags of the partitions' last events, by storage id; fetched when first asked for.

@@ -23,7 +23,8 @@ class StageForecast:
         """One partition's state; its reasons count when it is not fresh."""
         self.states[key] = state
         if state != "fresh":
-            self.why.update(reasons)
+            # Counter.update takes what a mapping holds for counts.
+            self.why.update(list(reasons))
 
     def counts(self) -> Counter[str]:
         return Counter(self.states.values())

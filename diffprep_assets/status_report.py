@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from diffprep_assets.changes import plural
@@ -14,6 +15,7 @@ COUNTED = {
     "encode_text": ("caption", "encode"),
 }
 SHOWN_REASONS = 6
+STYLES = {"fresh": "green", "stale": "yellow", "missing": "cyan", "failed": "bold red"}
 
 
 def status_json(
@@ -38,12 +40,13 @@ def status_json(
 
 
 def status_table(status: Mapping[str, Any]) -> Table:
-    """A line per stage, with the reasons of what is not fresh."""
+    """A line per stage, with the reasons of what is not fresh; unused columns are left out."""
     table = Table(title=status["dataset"], title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("stage", no_wrap=True)
-    for column in ("fresh", "stale", "missing", "failed"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("why")
+    columns = [name for name in STYLES if any(row[name] for row in status["stages"].values())]
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True, style=STYLES[column])
+    table.add_column("why", overflow="fold")
     for stage, row in status["stages"].items():
         why = [
             f"{entry['reason']} ({entry['shards']:,})" if entry["shards"] > 1 else entry["reason"]
@@ -51,8 +54,8 @@ def status_table(status: Mapping[str, Any]) -> Table:
         ]
         if len(row["why"]) > SHOWN_REASONS:
             why.append(f"and {len(row['why']) - SHOWN_REASONS} more reasons")
-        numbers = [f"{row[column]:,}" if row[column] else "" for column in list(row)[:4]]
-        table.add_row(stage, *numbers, "\n".join(why))
+        numbers = [f"{row[column]:,}" if row[column] else "" for column in columns]
+        table.add_row(stage, *numbers, escape("\n".join(why)))
     return table
 
 

@@ -4,7 +4,7 @@ DiffprepError
 +-- SettingError (also a ValueError)   a setting is wrong or contradicts another; before any work
 |   +-- RecipeError                    ... in a recipe file, with file and line
 +-- ModelError                         an encoder cannot be found, is not supported, or is refused
-+-- SourceAccessError                  a remote source cannot be reached, or refuses
++-- SourceAccessError                  a source cannot be reached or listed, or refuses
 +-- StageInputError                    what a stage reads is missing or stale; says what to run
 +-- SourceChangedError                 source bytes differ from those that `bucket` saw
 +-- DatasetLockedError                 another run holds the dataset; names it
@@ -50,7 +50,7 @@ class ModelError(DiffprepError):
 
 
 class SourceAccessError(DiffprepError):
-    """A remote source cannot be reached, or refuses; the message says what helps."""
+    """A source cannot be reached or listed, or refuses; the message says what helps."""
 
 
 class StageInputError(DiffprepError):

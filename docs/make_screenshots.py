@@ -110,7 +110,7 @@ def take_all(page: Page, address: str) -> None:
 
     # Without the selection of one step.
     page.goto(f"{address}{str(run).partition('?')[0]}")
-    page.get_by_text("STEP_START").first.wait_for()
+    page.get_by_text(re.compile("^(RUN|STEP|ASSET)_")).first.wait_for()
     save(page, "run-log")
 
 

@@ -6,6 +6,7 @@ import shutil
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from diffprep_assets.recipe.load import load_recipe
 from diffprep_assets.run_command import RunRequest, run_dataset
 from diffprep_assets.run_report import RunReport
 from diffprep_resources.demo.encoders import build_tiny_flux
+from diffprep_resources.demo.pictures import draw_pictures
 from diffprep_resources.progress.silent import SilentProgress
 
 # Upright width and height; none is of a bucket's size, and none is square but the last.
@@ -221,6 +223,26 @@ def new_dagster_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+def project_in(
+    folder: Path, *, home: Path, encoders: Path, patch: pytest.MonkeyPatch
+) -> ProjectFolder:
+    """An empty project, whose variables are set as its `.env` would."""
+    (folder / "dagster_project.toml").write_text('storage_root = "work"\n')
+    shutil.copytree(home, folder / ".dagster")
+    patch.setenv("DAGSTER_HOME", str(folder / ".dagster"))
+    patch.setenv("DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "1")
+    patch.delenv("DIFFPREP_PROJECT", raising=False)
+    # Energon collects garbage twice a pass: 0.25 s over all that the tests' imports left.
+    patch.setattr(gc, "collect", lambda *_: 0)
+    return ProjectFolder(folder, encoders)
+
+
+@pytest.fixture(scope="session")
+def empty_project_in(tiny_encoders: Path, new_dagster_home: Path) -> Callable[..., ProjectFolder]:
+    """Makes an empty project in a folder, for fixtures that outlive one test; give it `patch`."""
+    return partial(project_in, home=new_dagster_home, encoders=tiny_encoders)
+
+
 @pytest.fixture
 def project(
     tmp_path: Path,
@@ -229,11 +251,22 @@ def project(
     monkeypatch: pytest.MonkeyPatch,
 ) -> ProjectFolder:
     """An empty project in `tmp_path`, whose variables are set as its `.env` would."""
-    (tmp_path / "dagster_project.toml").write_text('storage_root = "work"\n')
-    shutil.copytree(new_dagster_home, tmp_path / ".dagster")
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / ".dagster"))
-    monkeypatch.setenv("DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "1")
-    monkeypatch.delenv("DIFFPREP_PROJECT", raising=False)
-    # Energon collects garbage twice a pass: 0.25 s over all that the tests' imports left.
-    monkeypatch.setattr(gc, "collect", lambda *_: 0)
-    return ProjectFolder(tmp_path, tiny_encoders)
+    return project_in(tmp_path, home=new_dagster_home, encoders=tiny_encoders, patch=monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def drawn_dataset(
+    tmp_path_factory: pytest.TempPathFactory, tiny_encoders: Path, new_dagster_home: Path
+) -> ProjectFolder:
+    """Eight of the demo's pictures as the dataset `set`, in several buckets; no test changes it."""
+    folder = tmp_path_factory.mktemp("drawn")
+    with pytest.MonkeyPatch.context() as patch:
+        drawn = project_in(folder, home=new_dagster_home, encoders=tiny_encoders, patch=patch)
+        draw_pictures(drawn.pictures, count=8, seed=5)
+        drawn.write_recipe(
+            image={"image_size": None, "variable_size": True, "max_size": 128},
+            model={"precision": "bf16"},
+            output={"shard_size": 2, "license": "cc-by-4.0"},
+        )
+        assert drawn.run().ok
+    return drawn

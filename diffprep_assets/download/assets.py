@@ -8,7 +8,6 @@ import dagster as dg
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.download.worker import DownloadSpec, download_task, finished_download
-from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partitions import mark_run, partitioned_stage, stage_key
 from diffprep_assets.shard_events import Upstream, recorded
@@ -61,7 +60,6 @@ def download_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
                 context,
                 run.results(engines.cpu, progress=progress, log=log),
                 upstreams=[Upstream(stage_key(dataset.name, "source_index"), partitioned=False)],
-                code_version=FORMAT_VERSIONS["download"],
             )
 
     return download

@@ -52,9 +52,10 @@ def state_path(layout: Layout) -> Path:
 
 def load_state(layout: Layout) -> OutputState:
     """The state of the output folder. SettingError when another dataset's files are in it."""
-    published = _published_state(layout)
     kept = _kept_state(state_path(layout))
-    if kept is not None and kept.output_dir != str(layout.output_dir.resolve()):
+    is_here = kept is not None and kept.output_dir == str(layout.output_dir.resolve())
+    published = _published_state(layout, is_ours=is_here)
+    if kept is not None and not is_here:
         kept = _believed(layout, kept, published)
     merged = _merged(layout, kept, published)
     if published is None and not merged.files:
@@ -135,11 +136,14 @@ def _stamp(value: list[int] | None) -> Stamp | None:
     return None if value is None else (value[0], value[1])
 
 
-def _published_state(layout: Layout) -> OutputState | None:
-    """What dataset.json says. SettingError when it is another dataset's, or not ours at all."""
+def _published_state(layout: Layout, *, is_ours: bool) -> OutputState | None:
+    """What dataset.json says. SettingError when it is another dataset's, or not ours at all; in a
+    folder that `is_ours`, one that cannot be read is a damaged file, and says nothing."""
     if not layout.dataset_json.exists():
         return None
     content = read_provenance(layout.dataset_json)
+    if content is None and is_ours:
+        return None
     if content is None or content["dataset"] != layout.dataset:
         other = "something else" if content is None else f"dataset {content['dataset']!r}"
         raise SettingError(

@@ -56,7 +56,7 @@ def _is_count(value: object) -> bool:
 
 def _not_compressed(value: bool) -> bool:
     if value:
-        raise ValueError("must be false: a compressed tar cannot be indexed")
+        raise ValueError("must be false; a compressed tar cannot be indexed")
     return value
 
 
@@ -69,6 +69,15 @@ def _local(value: str) -> str:
 def _key_path(value: str) -> str:
     if not all(part.strip() for part in value.split(".")):
         raise ValueError("must be a field name, or a dotted path into JSON like json.prompt")
+    return value
+
+
+def _licence(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", value):
+        raise ValueError(
+            "must be a licence as the Hub names it, in small letters without spaces, like "
+            "apache-2.0, cc-by-4.0 or other"
+        )
     return value
 
 
@@ -92,5 +101,6 @@ ShardSize = Annotated[int | dict[int, int], BeforeValidator(_shard_size)]
 Uncompressed = Annotated[bool, AfterValidator(_not_compressed)]
 TrainShare = Annotated[Share, AfterValidator(_train_share)]
 LocalFolder = Annotated[Text, AfterValidator(_local)]
+LicenceName = Annotated[Text, AfterValidator(_licence)]
 TokenPath = Annotated[Text, AfterValidator(_token_path)]
 CronLine = Annotated[Text, AfterValidator(check_cron)]

@@ -2,6 +2,7 @@
 
 import fnmatch
 import glob
+import os
 import re
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def is_remote(text: str) -> bool:
 
 def absolute(text: str, *, base: Path) -> Path:
     """The path, `~` expanded, taken from `base` if relative. Symbolic links stay as they are."""
-    return Path(base, Path(text).expanduser()).absolute()
+    return Path(base, os.path.expanduser(text)).absolute()
 
 
 def folder_or_name(text: str, *, base: Path) -> str:
@@ -48,8 +49,13 @@ def overlap(first: Path, second: Path) -> str | None:
 
 
 def may_hold(pattern: Path, folder: Path) -> bool:
-    """Whether files of the glob may lie in this folder, below it, or in a folder that it is in."""
+    """Whether files of the glob may lie in this folder, below it, or in a folder that it is in.
+
+    Of one tar that is named in full, only whether it lies in the folder or below.
+    """
     fixed = fixed_folder(pattern)
+    if not glob.has_magic(str(pattern)):
+        return overlap(folder, fixed) in ("is the same folder as", "contains")
     names = folder.resolve().parts
     known = fixed.resolve().parts
     if any(part != name for part, name in zip(known, names, strict=False)):

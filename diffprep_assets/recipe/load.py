@@ -32,7 +32,8 @@ Role = Literal["model_path", "vae_path", "t5_path", "clip_path"]
 class LoadedRecipe:
     """A valid recipe. `recipe` and `resolved` hold paths as written; the properties resolve them.
 
-    `resolved` is JSON with every default filled in; `recipe_hash` (32 hex digits) is its digest.
+    `text` is the file as it was read. `resolved` is JSON with every default filled in;
+    `recipe_hash` (32 hex digits) is its digest.
     `notes` are sentences on keys that have no effect as the recipe stands.
     """
 
@@ -43,6 +44,7 @@ class LoadedRecipe:
     execution: ExecutionSettings
     recipe_hash: str
     resolved: dict[str, object]
+    text: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -109,14 +111,14 @@ def load_recipe(
         found = checked if isinstance(checked, list) else []
         raise _error(path, _first_of_each(document.problems, found), document)
     recipe, execution = checked
-    loaded = _loaded(path, base=base, recipe=recipe, execution=execution)
+    loaded = _loaded(path, document.text, base=base, recipe=recipe, execution=execution)
     if problem := _overlapping_folders(loaded):
         raise _error(path, [problem], document)
     return loaded
 
 
 def _loaded(
-    path: Path, *, base: Path, recipe: Recipe, execution: ExecutionSettings
+    path: Path, text: str, *, base: Path, recipe: Recipe, execution: ExecutionSettings
 ) -> LoadedRecipe:
     resolved = resolved_recipe(recipe)
     base = base.absolute()
@@ -130,6 +132,7 @@ def _loaded(
         execution=execution,
         recipe_hash=recipe_hash(resolved),
         resolved=resolved,
+        text=text,
         notes=without_effect(recipe, local_dataset=local_dataset),
     )
 
@@ -138,6 +141,9 @@ def _overlapping_folders(loaded: LoadedRecipe) -> Problem | None:
     output, tars = loaded.output_dir, loaded.input_path
     if loaded.source_folder:
         key, place = loaded.source_folder
+        lies = overlap(output, place)
+    elif tars and not is_remote(tars) and Path(tars).is_dir():
+        key, place = "source.input_path", Path(tars)
         lies = overlap(output, place)
     elif tars and not is_remote(tars) and may_hold(Path(tars), output):
         key, place, lies = "source.input_path", Path(tars), "lies among the files of"
@@ -176,5 +182,5 @@ def _read(path: Path) -> Document:
     except ValueError as error:
         raise RecipeError(f"{path}: {error}") from error
     if len(data) > MAX_BYTES:
-        raise RecipeError(f"{path}: a recipe is at most {MAX_BYTES} bytes long")
+        raise RecipeError(f"{path}: a recipe is at most {MAX_BYTES:,} bytes long, this is longer")
     return read_yaml(text, environment=os.environ)

@@ -15,6 +15,7 @@ from diffprep_assets.recipe.fields import (
     CronLine,
     KeyPath,
     KeyPaths,
+    LicenceName,
     LocalFolder,
     ShardSize,
     Texts,
@@ -148,6 +149,9 @@ class Output(Section):
     )
     split_seed: int = Field(
         default=0, ge=0, description="seed of the order in which splits are filled"
+    )
+    license: LicenceName | None = Field(
+        default=None, description="the dataset's licence as the Hub names it, for the card"
     )
     finalize: bool = Field(
         default=True, description="write index and metadata; false publishes tars only"

@@ -1,11 +1,13 @@
 """Which recipe fields each stage reads, by dotted name: what its fingerprint covers, and no more.
 
-Model paths are not here: a model's identity (commit or digest of its files) stands for them.
+Model paths are not here: a model's identity (commit or digest of its files) stands for them. Beside
+the fields stands the stage's format version, so that a raised one is told as a changed field is.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.recipe.resolved import NO_BYTES, NO_BYTES_SECTIONS
 from diffprep_assets.recipe.schema import Recipe
 
@@ -32,6 +34,11 @@ SIZE_FIELDS = (
 )
 
 
+def format_field(stage: str) -> dict[str, Any]:
+    """The version of what a stage writes, as a field."""
+    return {f"{stage}.format": FORMAT_VERSIONS[stage]}
+
+
 def size_fields(recipe: Recipe) -> dict[str, Any]:
     """The fields that decide which bucket a picture lies in, of the recipe's mode only."""
     image = recipe.image
@@ -48,6 +55,7 @@ def bucket_fields(recipe: Recipe) -> dict[str, Any]:
     if recipe.image.mode == "image_size":
         fields["image.center_crop"] = recipe.image.center_crop
     return fields | {
+        **format_field("bucket"),
         "image.min_side": recipe.image.min_side,
         "image.max_pixels": recipe.image.max_pixels,
         "captions.choose": recipe.captions.choose,
@@ -69,6 +77,7 @@ def plan_fields(recipe: Recipe) -> dict[str, Any]:
     """What `shard_plan` reads."""
     output = recipe.output
     return generation_fields(recipe) | {
+        **format_field("shard_plan"),
         "output.shuffle_seed": output.shuffle_seed,
         "output.split_seed": output.split_seed,
         "output.splits": [str(share) for share in output.shares],
@@ -78,6 +87,7 @@ def plan_fields(recipe: Recipe) -> dict[str, Any]:
 def latents_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
     """What `encode_latents` reads; `models` gives the fingerprint of each encoder by role."""
     fields: dict[str, Any] = {
+        **format_field("encode_latents"),
         "model.vae": models["vae"],
         "model.precision": recipe.model.precision,
         "model.vae_latent_mode": recipe.model.vae_latent_mode,
@@ -91,6 +101,7 @@ def latents_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
 def text_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
     """What `encode_text` reads; `models` gives the fingerprint of each encoder by role."""
     return {
+        **format_field("encode_text"),
         "model.t5": models["t5"],
         "model.clip": models["clip"],
         "model.precision": recipe.model.precision,
@@ -100,7 +111,7 @@ def text_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
 
 def published_fields(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """What `energon_prepare` writes into dataset.json, less what says only where or when."""
-    return {
+    return format_field("energon_prepare") | {
         f"{section}.{key}": value
         for section, values in resolved.items()
         if section not in NO_BYTES_SECTIONS

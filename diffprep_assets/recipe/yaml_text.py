@@ -32,6 +32,7 @@ _COLOUR_COMMENT = re.compile(r"[ \t]*(#[0-9a-fA-F]{3,8})[ \t]*[,}]?[ \t]*(\n|$)"
 class Document:
     """`data` is None when the text could not be read at all. Lines count from 1."""
 
+    text: str = ""
     data: object = None
     lines: dict[Location, int] = field(default_factory=dict)
     written: dict[Location, str] = field(default_factory=dict)
@@ -56,7 +57,7 @@ def plain_value(text: str) -> object:
 def read_yaml(text: str, *, environment: Mapping[str, str]) -> Document:
     """The document, with every problem found in it; never raises."""
     shielded, references = shield(text)
-    document = Document()
+    document = Document(text)
     try:
         node = yaml.compose(shielded, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:

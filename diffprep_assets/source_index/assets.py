@@ -32,7 +32,7 @@ def source_index_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDef
             sync_partitions(context.instance, parts_of(dataset.name), index.parts.parts)
             files = sum(file.present for file in index.parts.files)
             shown.summary.samples = SampleCounts(samples_in=files, samples_out=files)
-        log(f"source_index: {files} source files in {len(index.parts.parts)} parts")
+        shown.tell(f"source_index: {files} source files in {len(index.parts.parts)} parts")
         return dg.MaterializeResult(
             data_version=dg.DataVersion(index.fingerprint),
             metadata={

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from diffprep_assets.dataset import Dataset
+from diffprep_assets.recipe.contradictions import SOURCE_KEYS
 from diffprep_assets.source_index.parts import (
     IndexedFile,
     RemoteFacts,
@@ -24,10 +25,13 @@ def listed_index(dataset: Dataset, *, may_fetch: bool = True) -> SourceIndex:
     source = dataset.source
     listing = source.listing()
     if not listing.files:
+        written = dataset.recipe.source
+        key = SOURCE_KEYS[written.type][0]
         others = ", ".join(f"{count} {suffix}" for suffix, count in listing.other_files.items())
         raise SettingError(
-            f"{dataset.loaded.path}: the {dataset.recipe.source.type} source holds no picture"
+            f"{dataset.loaded.path}: source.{key} ({getattr(written, key)}) holds no picture"
             + (f"; other files there: {others}" if others else "")
+            + ". docs/sources.md says what is read as one"
         )
     remote = source if isinstance(source, RemoteSource) else None
     wanted = dataset.recipe.output.max_samples

@@ -157,7 +157,7 @@ def _metadata(root: Root, path: str) -> Iterable[dict[str, Any]]:
     try:
         for row in islice(metadata_rows(root, path), ROWS_TO_READ):
             yield flat({key: value for key, value in row.items() if key != "file_name"})
-    except UNREADABLE:
+    except (*UNREADABLE, SampleReject):
         return
 
 

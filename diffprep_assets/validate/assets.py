@@ -44,10 +44,10 @@ def validate_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
             locks.together(),
             progress.stage("validate", log=log) as shown,
         ):
-            validated = validate_published(dataset)
+            validated = validate_published(dataset, report=shown.advance)
             samples = validated.samples
             shown.summary.samples = SampleCounts(samples, samples, reused=samples)
-        log(f"validate: {validated.words}")
+        shown.tell(f"validate: {validated.words}")
         yield dg.MaterializeResult(
             data_version=dg.DataVersion(validated.fingerprint),
             metadata={

@@ -13,24 +13,32 @@ from diffprep_assets.validate.loader_pass import expected_samples, loader_check
 from diffprep_assets.validate.metadata import DatasetFolder, read_folder
 from diffprep_assets.validate.report import Check, Failure, ValidationReport
 from diffprep_assets.validate.shards import Findings, ShardInspector
+from diffprep_resources.compute.base import Report, unheard
 from diffprep_resources.errors import SettingError
 
 ENCODINGS = ("preencoded",)
 
 
 def validate_dataset(
-    path: Path, *, encoding: str = "preencoded", full: bool = False
+    path: Path,
+    *,
+    encoding: str = "preencoded",
+    full: bool = False,
+    report: Report = unheard,
 ) -> ValidationReport:
     """Every check on the energon dataset in the folder `path`, ours or another tool's.
 
     One sample per shard is looked at, all of them and every digest with `full`; every sample goes
-    through energon's loader either way. A folder with tars and no metadata (`finalize: false`) is
-    checked by its tars. Raises SettingError for an unknown encoding or a folder that is not there.
+    through energon's loader either way, told to `report` as it comes out. A folder with tars and no
+    metadata (`finalize: false`) is checked by its tars. Raises SettingError for an unknown encoding
+    or a folder that is not there.
     """
     if encoding not in ENCODINGS:
         raise SettingError(f"encoding must be one of {', '.join(ENCODINGS)}, got {encoding!r}")
     if not path.is_dir():
-        raise SettingError(f"a dataset is a folder; there is none at {path}")
+        raise SettingError(
+            f"a dataset is a folder, a recipe's output.output_dir; there is none at {path}"
+        )
     folder, metadata = read_folder(path, encoding=encoding)
     checks = [metadata]
     findings = _inspect(folder, checks, full=full)
@@ -40,7 +48,9 @@ def validate_dataset(
     if folder.finalized and findings.profile is not None:
         checks.append(empty_encodings_check(folder, findings.profile))
     if folder.finalized:
-        loader, seen = loader_check(folder, expected=expected_samples(folder, findings.excluded))
+        loader, seen = loader_check(
+            folder, expected=expected_samples(folder, findings.excluded), report=report
+        )
         checks.append(loader)
         facts["latents"] = dict(sorted(seen.by_shape.items()))
     return ValidationReport(tuple(checks), facts)

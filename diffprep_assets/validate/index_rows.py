@@ -35,6 +35,27 @@ class IndexRows:
             return 0
         return self._database.execute("SELECT COUNT(*) FROM samples").fetchone()[0]
 
+    def part_sizes(self) -> dict[str, tuple[int, int]]:
+        """How many members of each name (without key) there are, and their bytes together."""
+        if self._database is None:
+            return {}
+        rows = self._database.execute(
+            "SELECT part_name, COUNT(*), SUM(content_byte_size) FROM sample_parts "
+            "GROUP BY part_name"
+        )
+        return {name: (count, total) for name, count, total in rows}
+
+    def sizes_of_part(self, name: str) -> list[int]:
+        """Bytes of every member of this name, smallest first."""
+        if self._database is None:
+            return []
+        rows = self._database.execute(
+            "SELECT content_byte_size FROM sample_parts WHERE part_name = ? "
+            "ORDER BY content_byte_size",
+            (name,),
+        )
+        return [size for (size,) in rows]
+
     def samples(self, number: int) -> tuple[WalkedSample, ...]:
         """The rows of the shard at that place of .info.json."""
         if self._database is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from diffprep_assets.validate.metadata import DatasetFolder
 from diffprep_assets.validate.report import Check, Failure
+from diffprep_resources.compute.base import Report, unheard
 
 if TYPE_CHECKING:
     from megatron.energon.source_info import SourceInfo
@@ -24,6 +25,7 @@ class Pass:
     `read` counts by shard what was read, also what never became a batch since the loader stopped.
     """
 
+    report: Report = unheard
     read: Counter[str] = field(default_factory=Counter)
     by_shard: Counter[str] = field(default_factory=Counter)
     by_shape: Counter[str] = field(default_factory=Counter)
@@ -33,6 +35,7 @@ class Pass:
         shape = tuple(batch["latents"].shape[1:])
         self.by_shape["x".join(str(side) for side in shape)] += len(batch["__key__"])
         self.by_shard.update(source.shard_name for source in batch["__sources__"])
+        self.report(len(batch["__key__"]))
 
     def note(
         self, error: Exception, sample: object, sources: "Sequence[SourceInfo] | None"
@@ -44,9 +47,11 @@ class Pass:
         self.failures.append(Failure(f"the task encoder raised: {error}", shard, key))
 
 
-def loader_check(folder: DatasetFolder, *, expected: Mapping[str, int]) -> tuple[Check, Pass]:
+def loader_check(
+    folder: DatasetFolder, *, expected: Mapping[str, int], report: Report = unheard
+) -> tuple[Check, Pass]:
     """Every split read once with our task encoder, its samples counted by shard."""
-    seen = Pass()
+    seen = Pass(report)
     for split, names in folder.splits.items():
         here = [name for name in names if expected.get(name, 0) > 0]
         if not here:

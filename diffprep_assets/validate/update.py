@@ -18,6 +18,7 @@ from diffprep_assets.shard.record import mark_bad_keys, read_record
 from diffprep_assets.stage_inputs import missing_whole_stage, shards_of_plan
 from diffprep_assets.validate.dataset import validate_dataset
 from diffprep_assets.validate.report import Check, ValidationReport
+from diffprep_resources.compute.base import Report, unheard
 from diffprep_resources.storage.atomic import write_bytes
 
 
@@ -33,7 +34,7 @@ class Validated:
     reused: bool
 
 
-def validate_published(dataset: Dataset) -> Validated:
+def validate_published(dataset: Dataset, *, report: Report = unheard) -> Validated:
     """The checks on the output folder. Shards found bad are marked, and the next run redoes them.
 
     Raises StageInputError when the folder does not hold what the plan says it should.
@@ -52,17 +53,17 @@ def validate_published(dataset: Dataset) -> Validated:
         words = f"{samples} samples, nothing changed since the last validation"
         return Validated(wanted, samples, words, checks, last["facts"], reused=True)
     layout.validation.unlink(missing_ok=True)
-    report = validate_dataset(layout.output_dir)
-    checks = {check.name: check for check in report.checks}
-    facts = json.loads(json.dumps(dict(report.facts)))
-    if report.ok:
+    found = validate_dataset(layout.output_dir, report=report)
+    checks = {check.name: check for check in found.checks}
+    facts = json.loads(json.dumps(dict(found.facts)))
+    if found.ok:
         messages = {name: check.message for name, check in checks.items()}
         content = {**record, "checks": messages, "facts": facts}
         write_bytes(layout.validation, json.dumps(content, sort_keys=True, indent=1).encode())
         words = f"{samples} samples, {len(checks)} checks passed"
     else:
-        mark_bad(layout, report)
-        words = "; ".join(str(failure) for failure in report.failures[:5])
+        mark_bad(layout, found)
+        words = "; ".join(str(failure) for failure in found.failures[:5])
     return Validated(wanted, samples, words, checks, facts, reused=False)
 
 

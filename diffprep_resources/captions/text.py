@@ -78,13 +78,13 @@ def _clean_texts(value: object) -> tuple[list[str], list[str]]:
 
 
 def _flat(value: object) -> Iterable[object]:
-    """The entries of nested lists in order; missing values (None, NaN) left out."""
+    """The entries of nested lists in order; missing values (None, NaN, infinity) left out."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple):
         for item in value:
             yield from _flat(item)
-    elif value is not None and not (isinstance(value, float) and math.isnan(value)):
+    elif value is not None and not (isinstance(value, float) and not math.isfinite(value)):
         yield value
 
 
@@ -103,7 +103,7 @@ def _clean(text: str) -> str:
 
 
 def _described(value: object) -> str:
-    if value is None:
+    if value is None or isinstance(value, float):
         return "no file or field holds one"
     if isinstance(value, list | tuple):
         kinds = sorted({type(item).__name__ for item in value if item is not None})

@@ -2,21 +2,20 @@
 
 Workers are never forked from this process, since neither threads nor CUDA survive that. They are
 spawned; where they import large libraries, a fork server imports those once for all of them. They
-die with their parent, however it dies: PR_SET_PDEATHSIG on Linux, elsewhere by the pipe's end.
+die with their parent, however it dies: by the kernel's doing on Linux, elsewhere by the pipe's end.
 """
 
 import contextlib
-import ctypes
 import errno
 import logging
 import multiprocessing
 import os
 import pickle
 import signal
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -27,14 +26,15 @@ from diffprep_resources.compute.base import ComputeEngine, Outcome, Report, Task
 from diffprep_resources.compute.inline import outcome_of
 from diffprep_resources.compute.memory import Memory
 from diffprep_resources.compute.paced_report import PacedReport, Told
+from diffprep_resources.compute.parent_death import die_with_parent
 
 logger = logging.getLogger(__name__)
 
 TRIES = 2
-PR_SET_PDEATHSIG = 1
 STOP_S = 10.0
 # As shells count it.
 TERMINATED = 128 + signal.SIGTERM
+SERVER_PRELOADS = ("diffprep_resources.compute.fork_server", "__main__")
 
 
 class LocalEngine(ComputeEngine):
@@ -167,12 +167,19 @@ class _Pool:
 
 def _context(imports: list[str]) -> SpawnContext | ForkServerContext:
     """How processes start. The server imports what its first user asked for; what a later one
-    misses there, its workers import themselves."""
-    if not imports:
+    misses there, its workers import themselves. Its environment is that of its first user too,
+    and libraries read theirs on import: under another one, workers start afresh."""
+    if not imports or dict(os.environ) != _server_environment():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", *imports])
+    context.set_forkserver_preload([*SERVER_PRELOADS, *imports])
     return context
+
+
+@cache
+def _server_environment() -> dict[str, str]:
+    """This process's environment as it was when the fork server was first wanted."""
+    return dict(os.environ)
 
 
 def _latest(told: Told, before: Memory | None) -> tuple[int, int, Memory | None]:
@@ -193,7 +200,11 @@ def _how(code: int | None) -> str:
 
 def _work(spec: WorkerSpec, device: str, connection: Connection) -> None:
     """The worker's process: asks for tasks until there is none."""
-    _die_with_parent()
+    # Its parent is the one that started it or the fork server, which ends with that.
+    die_with_parent()
+    started_by = multiprocessing.parent_process()
+    if started_by is None or not started_by.is_alive():
+        os._exit(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     worker = None
@@ -244,13 +255,3 @@ def _sendable(error: Exception) -> Exception:
     except Exception:
         return words
     return copy if str(copy) == str(error) else words
-
-
-def _die_with_parent() -> None:
-    """Ask the kernel to kill this process when the one that started it ends, be it the parent or
-    the fork server, which ends with the parent."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    parent = multiprocessing.parent_process()
-    if parent is None or not parent.is_alive():
-        os._exit(0)

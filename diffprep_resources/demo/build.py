@@ -13,7 +13,7 @@ from diffprep_resources.errors import SettingError
 from diffprep_resources.storage import atomic
 
 # Raise it when the pictures or the encoders change.
-DEMO_VERSION = 1
+DEMO_VERSION = 2
 # Hidden, so that a directory source does not list it.
 MARKER = ".diffprep-demo.json"
 

@@ -1,13 +1,13 @@
 """Tiny encoders of the real classes, laid out as a diffusers FluxPipeline repository.
 
-They encode nothing that means anything; they are for the demo and the tests, which need the real
-file layout, the real classes and a few seconds.
+For the demo and the tests, which need the real file layout, the real classes and a few seconds. The
+VAE is a trained one; the others have random weights and encode nothing that means anything.
 """
 
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import xxhash
 
@@ -16,19 +16,17 @@ from diffprep_resources.demo.tokenizers import (
     write_clip_tokenizer,
     write_t5_tokenizer,
 )
+from diffprep_resources.demo.vae import LATENT_CHANNELS, trained_vae
 from diffprep_resources.encoders.loading import quiet_libraries
 
 if TYPE_CHECKING:
     import torch
 
 WIDTH = 32
-LATENT_CHANNELS = 16
-# The posterior's log variance starts here: samples scatter visibly, yet less than pictures differ.
-_LOG_VARIANCE = -4.0
 
 
 def build_tiny_flux(folder: Path, *, seed: int = 0) -> None:
-    """Write the repository: under 1 MB; the same seed gives the same weights on every machine."""
+    """Write the repository: under 4 MB; the same seed gives the same weights on every machine."""
     folder.mkdir(parents=True, exist_ok=True)
     with quiet_libraries():
         _write_vae(folder / "vae", seed=seed)
@@ -41,27 +39,20 @@ def build_tiny_flux(folder: Path, *, seed: int = 0) -> None:
 
 
 def _write_vae(folder: Path, *, seed: int) -> None:
+    """The trained VAE; another seed than 0 deals its latent channels anew, and nothing else."""
+    import numpy as np
     import torch
-    from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 
-    # As a dict: diffusers annotates the tuples as of length one.
-    config: dict[str, Any] = {
-        "latent_channels": LATENT_CHANNELS,
-        "down_block_types": ("DownEncoderBlock2D",) * 4,
-        "up_block_types": ("UpDecoderBlock2D",) * 4,
-        "block_out_channels": (8, 16, 16, 16),
-        "layers_per_block": 1,
-        "norm_num_groups": 4,
-        "scaling_factor": 0.3611,
-        "shift_factor": 0.1159,
-        "use_quant_conv": False,
-        "use_post_quant_conv": False,
-    }
-    model = AutoencoderKL(**config)
-    _fill(model, seed=seed)
-    bias = model.get_parameter("encoder.conv_out.bias")
-    with torch.no_grad():
-        bias[LATENT_CHANNELS:] = _LOG_VARIANCE
+    model = trained_vae()
+    if seed:
+        order = np.random.default_rng(seed).permutation(LATENT_CHANNELS)
+        both = np.concatenate([order, LATENT_CHANNELS + order])
+        with torch.no_grad():
+            for name in ("encoder.conv_out.weight", "encoder.conv_out.bias"):
+                parameter = model.get_parameter(name)
+                parameter.copy_(parameter[both])
+            read = model.get_parameter("decoder.conv_in.weight")
+            read.copy_(read[:, order])
     model.save_pretrained(folder)
 
 

@@ -110,7 +110,20 @@ class LatentsEncoder(ABC):
         """Let go of the weights."""
 
 
-class TextEncoder(ABC):
+class TokenCounter(ABC):
+    """The tokenizers of the text encoders, which need no weights."""
+
+    @property
+    @abstractmethod
+    def token_limits(self) -> dict[EncoderRole, int]:
+        """Most tokens each encoder takes, its special tokens included; the rest is cut off."""
+
+    @abstractmethod
+    def token_counts(self, captions: Sequence[str]) -> dict[EncoderRole, list[int]]:
+        """Tokens of each caption before anything is cut off, special tokens included."""
+
+
+class TextEncoder(TokenCounter):
     """Captions to embeddings on one device. Weights are loaded; nothing needs warming up."""
 
     @abstractmethod
@@ -122,15 +135,6 @@ class TextEncoder(ABC):
         self, captions: Sequence[str], *, float32: bool = False
     ) -> dict[str, "torch.Tensor"]:
         """Tensors of `row_layout`, stacked (B, ...), as LatentsEncoder.encode gives them."""
-
-    @property
-    @abstractmethod
-    def token_limits(self) -> dict[EncoderRole, int]:
-        """Most tokens each encoder takes, its special tokens included; the rest is cut off."""
-
-    @abstractmethod
-    def token_counts(self, captions: Sequence[str]) -> dict[EncoderRole, list[int]]:
-        """Tokens of each caption before anything is cut off, special tokens included."""
 
     @abstractmethod
     def close(self) -> None:
@@ -172,6 +176,15 @@ class EncoderFamily(ABC):
     @abstractmethod
     def fetch(self) -> None:
         """Bring all files here, so that several workers do not fetch the same ones side by side."""
+
+    @abstractmethod
+    def download_bytes(self) -> dict[EncoderRole, int]:
+        """Bytes that `fetch` would bring here now, by encoder, tokenizers included; 0 where all is
+        here. Raises ModelError where a file is refused."""
+
+    @abstractmethod
+    def token_counter(self) -> TokenCounter:
+        """The text encoders' tokenizers alone, their small files fetched. Raises ModelError."""
 
     @abstractmethod
     def weights_bytes(self, *roles: EncoderRole) -> int:

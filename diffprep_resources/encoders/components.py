@@ -78,6 +78,10 @@ class Files:
         folder = self.folder()
         return sum((folder / name).stat().st_size for name in self.names)
 
+    def missing_bytes(self) -> int:
+        """Size of those files that are to be fetched first; 0 where all are here."""
+        return self.repository.missing_bytes(child(self.subfolder, name) for name in self.names)
+
     def __str__(self) -> str:
         subfolder = f"/{self.subfolder}" if self.subfolder else ""
         return f"{self.repository.reference}{subfolder}"
@@ -94,6 +98,11 @@ class Component:
     def identity(self) -> ModelIdentity:
         tokenizer = None if self.tokenizer is None else self.tokenizer.identity()
         return ModelIdentity(self.place.role, self.weights.identity(), tokenizer)
+
+    def missing_bytes(self) -> int:
+        """Size of the files that are to be fetched first. Raises ModelError where refused."""
+        tokenizer = 0 if self.tokenizer is None else self.tokenizer.missing_bytes()
+        return self.weights.missing_bytes() + tokenizer
 
 
 @dataclass(slots=True)
@@ -163,7 +172,10 @@ class ComponentFinder:
         if found := tokenizer_files(main, usual, sets=place.tokenizer_sets):
             return found
         tried.append(f"{main.reference}/{usual}")
-        raise ModelError(f"{place.label}: no tokenizer found; looked in {', '.join(tried)}")
+        raise ModelError(
+            f"{place.label}: no tokenizer found; looked in {', '.join(tried)}. Name a whole "
+            f"diffusers repository in {self.setting(place)} or model.model_path"
+        )
 
 
 def tokenizer_files(
@@ -193,10 +205,15 @@ def weight_names(
     if not found:
         pickled = sorted(name for name in names if name.endswith((".bin", ".pt", ".ckpt")))
         detail = f" (it has {', '.join(pickled)}, which may hold code)" if pickled else ""
-        raise ModelError(f"{place.label}: {where} has no {single} and no {index}{detail}")
+        raise ModelError(
+            f"{place.label}: {where} has no {single} and no {index}{detail}; weights are read from "
+            "safetensors only"
+        )
     missing = sorted(found - names)
     if missing:
-        raise ModelError(f"{place.label}: {where} lacks {', '.join(missing)}, named in {index}")
+        raise ModelError(
+            f"{place.label}: {where} lacks {', '.join(missing)}, named in {index}; fetch it whole"
+        )
     return tuple(sorted(found | {"config.json"}))
 
 

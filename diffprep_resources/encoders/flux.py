@@ -11,9 +11,15 @@ from diffprep_resources.encoders.base import (
     ModelIdentity,
     RowLayout,
     TextEncoder,
+    TokenCounter,
 )
 from diffprep_resources.encoders.components import Component, ComponentFinder, ComponentPlace
-from diffprep_resources.encoders.text import FluxTextEncoder, TextFacts, text_facts
+from diffprep_resources.encoders.text import (
+    FluxTextEncoder,
+    FluxTokenCounter,
+    TextFacts,
+    text_facts,
+)
 from diffprep_resources.encoders.vae import KlLatentsEncoder, VaeFacts, vae_facts
 from diffprep_resources.hub.base import Repository
 from diffprep_resources.hub.models import ModelHub
@@ -21,14 +27,15 @@ from diffprep_resources.hub.models import ModelHub
 # Pipelines with the very same three encoders.
 PIPELINES = ("FluxPipeline", "FluxControlPipeline", "FluxFillPipeline", "FluxKontextPipeline")
 
+VAE_PLACE = ComponentPlace(
+    role="vae",
+    label="VAE",
+    path_setting="vae_path",
+    subfolder="vae",
+    weights_name="diffusion_pytorch_model",
+)
 _PLACES = (
-    ComponentPlace(
-        role="vae",
-        label="VAE",
-        path_setting="vae_path",
-        subfolder="vae",
-        weights_name="diffusion_pytorch_model",
-    ),
+    VAE_PLACE,
     ComponentPlace(
         role="t5",
         label="T5 encoder",
@@ -101,6 +108,17 @@ class FluxFamily(EncoderFamily):
             component.weights.folder()
             if component.tokenizer is not None:
                 component.tokenizer.folder()
+
+    def download_bytes(self) -> dict[EncoderRole, int]:
+        return {role: component.missing_bytes() for role, component in self.components.items()}
+
+    def token_counter(self) -> TokenCounter:
+        return FluxTokenCounter(
+            t5=self.components["t5"],
+            clip=self.components["clip"],
+            facts=self.text,
+            settings=self.settings,
+        )
 
     def weights_bytes(self, *roles: EncoderRole) -> int:
         return sum(self.components[role].weights.size_bytes() for role in roles)

@@ -15,6 +15,7 @@ from diffprep_resources.encoders.base import (
     EncoderSettings,
     RowLayout,
     TextEncoder,
+    TokenCounter,
 )
 from diffprep_resources.encoders.components import Component, Files
 from diffprep_resources.encoders.loading import load_model, quiet_libraries, use_exact_arithmetic
@@ -62,6 +63,49 @@ def _config_of(files: Files, *, label: str, model_types: tuple[str, ...]) -> dic
     return config
 
 
+class FluxTokenCounter(TokenCounter):
+    """T5's and CLIP's tokenizers. Calls from several threads wait for each other."""
+
+    def __init__(
+        self, *, t5: Component, clip: Component, facts: TextFacts, settings: EncoderSettings
+    ) -> None:
+        self._tokenizers = {
+            "t5": _tokenizer("T5TokenizerFast", t5),
+            "clip": _tokenizer("CLIPTokenizer", clip),
+        }
+        # A tokenizer without a stated length claims 10^30; the model's positions bound it.
+        clip_limit = min(self._tokenizers["clip"].model_max_length, facts.clip_positions)
+        self._limits: dict[EncoderRole, int] = {"t5": settings.t5_max_length, "clip": clip_limit}
+        # A tokenizer keeps the last call's padding and truncation: one call at a time.
+        self._tokenizing = threading.Lock()
+
+    @property
+    def token_limits(self) -> dict[EncoderRole, int]:
+        return self._limits
+
+    def token_counts(self, captions: Sequence[str]) -> dict[EncoderRole, list[int]]:
+        counts: dict[EncoderRole, list[int]] = {}
+        for role in self._limits:
+            with self._tokenizing:
+                batch = self._tokenizers[role](
+                    list(captions), padding=False, truncation=False, verbose=False
+                )
+            counts[role] = [len(ids) for ids in batch["input_ids"]]
+        return counts
+
+    def token_ids(self, role: EncoderRole, captions: Sequence[str]) -> "torch.Tensor":
+        """int64 [B, L], padded or cut to the encoder's limit."""
+        with self._tokenizing:
+            batch = self._tokenizers[role](
+                list(captions),
+                padding="max_length",
+                max_length=self._limits[role],
+                truncation=True,
+                return_tensors="pt",
+            )
+        return batch.input_ids
+
+
 class FluxTextEncoder(TextEncoder):
     """T5 and CLIP on one device, in the stored dtype."""
 
@@ -79,10 +123,7 @@ class FluxTextEncoder(TextEncoder):
         self._facts = facts
         self._settings = settings
         self._device = device
-        self._t5_tokenizer = _tokenizer("T5TokenizerFast", t5)
-        self._clip_tokenizer = _tokenizer("CLIPTokenizer", clip)
-        # A tokenizer keeps the last call's padding and truncation: one call at a time.
-        self._tokenizing = threading.Lock()
+        self._tokens = FluxTokenCounter(t5=t5, clip=clip, facts=facts, settings=settings)
         self._models: dict[DtypeName, tuple[Any, Any]] = {}
         self._pair(settings.dtype)
 
@@ -91,15 +132,10 @@ class FluxTextEncoder(TextEncoder):
 
     @property
     def token_limits(self) -> dict[EncoderRole, int]:
-        # A tokenizer without a stated length claims 10^30; the model's positions bound it.
-        clip = min(self._clip_tokenizer.model_max_length, self._facts.clip_positions)
-        return {"t5": self._settings.t5_max_length, "clip": clip}
+        return self._tokens.token_limits
 
     def token_counts(self, captions: Sequence[str]) -> dict[EncoderRole, list[int]]:
-        return {
-            "t5": self._lengths(self._t5_tokenizer, captions),
-            "clip": self._lengths(self._clip_tokenizer, captions),
-        }
+        return self._tokens.token_counts(captions)
 
     def encode(
         self, captions: Sequence[str], *, float32: bool = False
@@ -107,10 +143,8 @@ class FluxTextEncoder(TextEncoder):
         import torch
 
         stored = getattr(torch, self._settings.dtype)
-        t5_ids_BL = self._token_ids(self._t5_tokenizer, captions, length=self.token_limits["t5"])
-        clip_ids_BL = self._token_ids(
-            self._clip_tokenizer, captions, length=self.token_limits["clip"]
-        )
+        t5_ids_BL = self._tokens.token_ids("t5", captions)
+        clip_ids_BL = self._tokens.token_ids("clip", captions)
         t5, clip = self._pair("float32" if float32 else self._settings.dtype)
         with torch.inference_mode():
             prompt_BLD = t5(t5_ids_BL.to(self._device))[0].to("cpu", stored)
@@ -123,22 +157,6 @@ class FluxTextEncoder(TextEncoder):
 
     def close(self) -> None:
         self._models.clear()
-
-    def _token_ids(self, tokenizer: Any, captions: Sequence[str], *, length: int) -> "torch.Tensor":
-        with self._tokenizing:
-            batch = tokenizer(
-                list(captions),
-                padding="max_length",
-                max_length=length,
-                truncation=True,
-                return_tensors="pt",
-            )
-        return batch.input_ids
-
-    def _lengths(self, tokenizer: Any, captions: Sequence[str]) -> list[int]:
-        with self._tokenizing:
-            batch = tokenizer(list(captions), padding=False, truncation=False, verbose=False)
-        return [len(ids) for ids in batch["input_ids"]]
 
     def _pair(self, dtype: DtypeName) -> tuple[Any, Any]:
         """T5 and CLIP in this dtype, loaded from their files at the first use."""

@@ -39,8 +39,8 @@ class VaeFacts:
         multiple = 2 * self.downsampling
         if min(width, height) < multiple or width % multiple or height % multiple:
             raise SettingError(
-                f"picture sides must be multiples of {multiple} (latents with even sides), "
-                f"got {width}x{height}"
+                f"picture sides must be multiples of {multiple} (latents with even sides), got "
+                f"{width}x{height}; image.image_size, max_size and buckets.tiers decide them"
             )
         shape = (self.latent_channels, height // self.downsampling, width // self.downsampling)
         names = ["latents"]
@@ -54,7 +54,10 @@ def vae_facts(files: Files) -> VaeFacts:
     config = files.config()
     class_name = config.get("_class_name")
     if class_name != "AutoencoderKL":
-        raise ModelError(f"VAE: {files} must be an AutoencoderKL, got {class_name}")
+        raise ModelError(
+            f"VAE: {files} must be an AutoencoderKL, got {class_name}; "
+            "see model.model_path and model.vae_path"
+        )
     return VaeFacts(
         latent_channels=int(_number(config, "latent_channels", default=4, files=files)),
         downsampling=2 ** (len(config.get("block_out_channels") or [64]) - 1),

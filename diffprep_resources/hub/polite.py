@@ -135,4 +135,6 @@ def _retry_after_s(text: str) -> float | None:
         then = parsedate_to_datetime(text)
     except ValueError:
         return None
+    # "-0000" gives a date without a zone; HTTP's dates are all of UTC.
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
     return max(0.0, (then - datetime.now(UTC)).total_seconds())

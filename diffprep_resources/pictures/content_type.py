@@ -47,6 +47,7 @@ _NO_PICTURE_READER: tuple[tuple[bytes, str, str], ...] = (
     (b"8BPS", "a Photoshop document", "psd-tools"),
     (b"\x76\x2f\x31\x01", "an OpenEXR picture", "OpenEXR"),
     (b"%PDF", "a PDF document", "pymupdf"),
+    (b"\x1a\x45\xdf\xa3", "a Matroska or WebM video", "ffmpeg"),
     (b"%!PS", "a PostScript document", "Ghostscript"),
     (b"\x00\x00\x01\x00", "an icon", "Pillow"),
 )

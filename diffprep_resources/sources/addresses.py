@@ -16,7 +16,11 @@ _MAGIC = re.compile(r"[*?\[]")
 def checked_address(text: str, *, key: str) -> str:
     """The address. Raises SettingError for one of another kind, or one that holds a secret, since
     recipes are recorded and published."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError as error:
+        raise SettingError(f"{key} is not an address that can be read: {error}") from error
     local = parts.scheme == "http" and parts.hostname in LOCAL_HOSTS
     if parts.scheme not in ("s3", "https") and not local:
         raise SettingError(
@@ -42,7 +46,7 @@ def is_s3(address: str) -> bool:
 
 def has_magic(address: str) -> bool:
     """Whether `*`, `?` or `[]` stand in the address."""
-    return _MAGIC.search(address) is not None
+    return _first_magic(address) is not None
 
 
 def expanded(pattern: str, *, key: str) -> list[str]:
@@ -69,6 +73,8 @@ def _choices(inner: str, *, key: str) -> list[str]:
         first, last = numbers.groups()
         if int(last) - int(first) > MAX_ADDRESSES:
             raise SettingError(f"{key} stands for more than {MAX_ADDRESSES:,} files")
+        if int(last) < int(first):
+            raise SettingError(f"{key}: the braces {{{inner}}} count down; write them upwards")
         width = len(first) if first.startswith("0") else 0
         return [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]
     if "," in inner:
@@ -86,5 +92,11 @@ def fixed_folder(addresses: list[str]) -> str:
 
 
 def _folder(address: str) -> str:
-    match = _MAGIC.search(address)
-    return address[: match.start() if match else None].rpartition("/")[0]
+    return address[: _first_magic(address)].rpartition("/")[0]
+
+
+def _first_magic(address: str) -> int | None:
+    """Where the first wildcard stands; the brackets of an IPv6 host are none."""
+    host = address.find("://") + 3
+    match = _MAGIC.search(address, max(host, address.find("/", host)))
+    return match.start() if match else None

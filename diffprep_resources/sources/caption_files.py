@@ -9,7 +9,7 @@ import os
 import stat
 
 from diffprep_resources.sources.fields import FieldKeys
-from diffprep_resources.sources.names import inside, name_from_bytes, split_suffix
+from diffprep_resources.sources.names import composed, inside, name_from_bytes, split_suffix
 
 CAPTION_SUFFIXES = ("txt", "caption", "json")
 IMAGES = "images/"
@@ -69,7 +69,7 @@ class CaptionFinder:
         if status is not None:
             return path, status
         folder, slash, name = stem.rpartition("/")
-        known = self._names(folder).get(name)
+        known = self._names(folder).get(composed(name))
         if known is None:
             return None
         path = f"{folder}{slash}{known}"
@@ -84,14 +84,15 @@ class CaptionFinder:
         return status if stat.S_ISREG(status.st_mode) else None
 
     def _names(self, folder: str) -> dict[str, str]:
-        """Caption file of each stem in a folder; the earlier suffix wins, then lower case."""
+        """Caption file of each composed stem in a folder; the earlier suffix wins, then lower
+        case."""
         if folder in self._folders:
             return self._folders[folder]
         best: dict[str, tuple[int, bool, str]] = {}
         path = inside(self._root, folder) if folder else self._root
         names = os.listdir(path) if os.path.isdir(path) else []
         for name in map(name_from_bytes, names):
-            stem, suffix = split_suffix(name)
+            stem, suffix = split_suffix(composed(name))
             if suffix in self._suffixes:
                 rank = (self._suffixes.index(suffix), not name.endswith(suffix), name)
                 best[stem] = min(best.get(stem, rank), rank)

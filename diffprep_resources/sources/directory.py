@@ -30,6 +30,7 @@ from diffprep_resources.sources.local_files import (
     walk_files,
 )
 from diffprep_resources.sources.names import (
+    composed,
     is_picture,
     path_to_bytes,
     split_suffix,
@@ -65,7 +66,8 @@ class DirectorySource(Source):
                 captions.append(path)
             else:
                 other[suffix_label(suffix)] += 1
-        other.update(self._alone(captions, stems={split_suffix(path)[0] for path in pictures}))
+        stems = {split_suffix(composed(path))[0] for path in pictures}
+        other.update(self._alone(captions, stems=stems))
         pictures.sort()
         return Listing([SourceFile(path, 1) for path in pictures], dict(sorted(other.items())))
 
@@ -73,7 +75,7 @@ class DirectorySource(Source):
         """How many caption files of each suffix have no picture."""
         has_images = os.path.isdir(self._root + b"/images")
         alone: Counter[str] = Counter()
-        for path in captions:
+        for path in map(composed, captions):
             stem, suffix = split_suffix(path)
             if stem not in stems and picture_stem(path, has_images=has_images) not in stems:
                 alone[f".{suffix} without a picture"] += 1

@@ -1,6 +1,7 @@
 """A local folder laid out like a Hub dataset: tables, tars, or pictures with metadata files."""
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -96,7 +97,7 @@ class HubFolderSource(Source):
             for name in METADATA_NAMES:
                 path = f"{folder}/{name}" if folder else name
                 status = file_status(inside(self._root, path))
-                if status is not None:
+                if status is not None and not stat.S_ISDIR(status.st_mode):
                     return path, status
         return None
 

@@ -114,7 +114,8 @@ def card_configs(readme: str) -> dict[str, dict[str, object]]:
             "splits and files, so mend it there, or in a copy"
         ) from error
     configs = card.get("configs") if isinstance(card, dict) else None
-    named = [entry for entry in configs or () if isinstance(entry, dict)]
+    entries = configs if isinstance(configs, list) else [configs]
+    named = [entry for entry in entries if isinstance(entry, dict)]
     named.sort(key=lambda entry: not _is_default(entry))
     return {_config_name(entry): entry for entry in named}
 

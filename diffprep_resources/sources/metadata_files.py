@@ -1,9 +1,11 @@
 """Metadata files of an image folder: metadata.jsonl, .csv or .parquet beside or above pictures.
 
 Each row names a picture by `file_name`, relative to the metadata file's folder, and holds its
-caption under one of the caption keys.
+caption under one of the caption keys. A picture that several rows name has all their captions.
 """
 
+import codecs
+import contextlib
 import csv
 import io
 import json
@@ -15,13 +17,15 @@ import pyarrow.parquet as pq
 from diffprep_resources.errors import SampleReject
 from diffprep_resources.hub.lfs_pointer import LFS_POINTER, is_lfs_pointer
 from diffprep_resources.sources.fields import first_caption
-from diffprep_resources.sources.names import Root, inside, is_safe
+from diffprep_resources.sources.names import Root, composed, inside, is_safe
 from diffprep_resources.sources.parquet_rows import UNREADABLE, as_reject
 
 METADATA_NAMES = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 MAX_LINE_BYTES = 16 << 20
 _ROWS = 4096
 _NAME_KEYS = ("file_name", "image", "image_file_name")
+# A longer cell of a CSV is an error; the csv module's own limit, 128 KiB, is a caption's length.
+csv.field_size_limit(MAX_LINE_BYTES)
 
 
 def is_metadata(path: str) -> bool:
@@ -42,22 +46,36 @@ def metadata_of(picture: str, known: Mapping[str, object] | frozenset[str]) -> s
 
 
 def captions_of(root: Root, path: str, keys: tuple[str, ...]) -> dict[str, object]:
-    """The raw caption of each picture that the metadata file names, by the picture's path.
+    """The raw caption of each picture that the metadata file names, by the picture's composed path.
 
-    Raises SampleReject where the file cannot be read; a line that cannot is passed over, so that
-    its picture has no caption.
+    Raises SampleReject where the file cannot be read or names no picture; a line that cannot is
+    passed over, so that its picture has no caption.
     """
     folder = path.rpartition("/")[0]
-    found: dict[str, object] = {}
+    found: dict[str, list[object]] = {}
+    named = False
     try:
         for row in metadata_rows(root, path):
             name = next((row[key] for key in _NAME_KEYS if isinstance(row.get(key), str)), None)
-            picture = posixpath.normpath(posixpath.join(folder, str(name))) if name else ""
-            if is_safe(picture):
-                found[picture] = first_caption(row, keys)
+            named |= name is not None
+            # Windows' backslashes too; a name that really holds one is found as it is written.
+            for spelt in {str(name or ""), str(name or "").replace("\\", "/")} - {""}:
+                picture = composed(posixpath.normpath(posixpath.join(folder, spelt)))
+                if is_safe(picture):
+                    found.setdefault(picture, []).append(_as_read(first_caption(row, keys)))
     except UNREADABLE as error:
         raise as_reject(error, what=path) from error
-    return found
+    if not named:
+        raise SampleReject("no_caption", "no row of it names a picture; file_name does so")
+    return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
+
+
+def _as_read(caption: object) -> object:
+    """The caption; a text as the bytes that stand in the file, which may not be UTF-8."""
+    if isinstance(caption, str) and not caption.isascii():
+        with contextlib.suppress(UnicodeEncodeError):
+            return caption.encode("utf-8", "surrogateescape")
+    return caption
 
 
 def metadata_rows(root: Root, path: str) -> Iterator[Mapping[str, object]]:
@@ -69,10 +87,23 @@ def metadata_rows(root: Root, path: str) -> Iterator[Mapping[str, object]]:
         if suffix == "parquet":
             yield from _parquet_rows(file)
         elif suffix == "csv":
-            text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
-            yield from csv.DictReader(text)
+            yield from _csv_rows(_text(file, newline=""))
         else:
-            yield from _json_lines(file)
+            yield from _json_lines(_text(file, newline="\n"))
+
+
+def _text(file: io.BufferedReader, *, newline: str) -> Iterable[str]:
+    """The file's text; a byte that is not UTF-8 as Python keeps it, a lone surrogate."""
+    is_wide = file.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    encoding = "utf-16" if is_wide else "utf-8-sig"
+    return io.TextIOWrapper(file, encoding, errors="surrogateescape", newline=newline)
+
+
+def _csv_rows(text: Iterable[str]) -> Iterator[Mapping[str, object]]:
+    try:
+        yield from csv.DictReader(text)
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
 
 
 def _parquet_rows(file: io.BufferedReader) -> Iterator[Mapping[str, object]]:
@@ -90,12 +121,12 @@ def _is_binary(kind: str) -> bool:
     return "binary" in kind
 
 
-def _json_lines(file: Iterable[bytes]) -> Iterator[Mapping[str, object]]:
-    for line in file:
+def _json_lines(text: Iterable[str]) -> Iterator[Mapping[str, object]]:
+    for line in text:
         if len(line) > MAX_LINE_BYTES or not line.strip():
             continue
         try:
-            row = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
+            row = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):

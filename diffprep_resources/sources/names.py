@@ -5,6 +5,7 @@ written `\x5c`, so that every name has exactly one text and every text one name.
 """
 
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 
 from diffprep_resources.errors import SampleReject
@@ -81,6 +82,12 @@ def split_suffix(path: str) -> tuple[str, str]:
 def is_picture(suffix: str) -> bool:
     """Whether a lower-case suffix names a picture format."""
     return suffix in _PICTURES
+
+
+def composed(name: str) -> str:
+    """The name in Unicode's composed form, by which names are compared: macOS writes an accent as a
+    character of its own, other systems do not."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def suffix_label(suffix: str) -> str:

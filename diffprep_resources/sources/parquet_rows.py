@@ -74,7 +74,8 @@ def image_column(schema: pa.Schema, keys: FieldKeys) -> Column:
     listed = "; ".join(f"{column.name} is {kind}" for column, kind in found)
     raise SettingError(
         f"no column holds the pictures: tried {list(keys.image_keys)}, "
-        f"{f'but {listed}; ' if found else ''}allowed are binary, struct<bytes, path> and a path; "
+        f"{f'but {listed}; ' if found else ''}allowed are binary, struct<bytes, path> and a path, "
+        "or an entry of a list of these, such as images.0; "
         f"the columns are {schema.names}; set data_format.image_key"
     )
 
@@ -99,8 +100,15 @@ def _columns(schema: pa.Schema, keys: tuple[str, ...]) -> Iterator[tuple[Column,
             for part in path.split(".") if path else ():
                 if pa.types.is_struct(kind) and kind.get_field_index(part) >= 0:
                     kind = kind.field(part).type
+                elif _is_list(kind) and part.isdecimal():
+                    kind = kind.value_type
             yield Column(name, path), kind
             break
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
 
 
 def _holds_pictures(kind: pa.DataType) -> bool:
@@ -208,4 +216,6 @@ class _Place:
 def _num_bytes(value: object) -> int:
     if isinstance(value, dict):
         return sum(map(_num_bytes, value.values()))
+    if isinstance(value, list):
+        return sum(map(_num_bytes, value))
     return len(value) + 64 if isinstance(value, bytes | str) else 64

@@ -7,7 +7,7 @@ from diffprep_resources.sources.base import FileStamp, Location, SourceSample, r
 from diffprep_resources.sources.fields import FieldKeys, first_caption, parse_json
 from diffprep_resources.sources.local_files import MAX_CAPTION_BYTES, read_file, read_range
 from diffprep_resources.sources.metadata_files import captions_of, is_metadata, metadata_reject
-from diffprep_resources.sources.names import Root, split_suffix
+from diffprep_resources.sources.names import Root, composed, split_suffix
 
 
 class PictureReader:
@@ -16,7 +16,7 @@ class PictureReader:
     def __init__(self, root: Root, *, keys: FieldKeys) -> None:
         self._root = root
         self._keys = keys
-        self._captions: tuple[object, dict[str, object]] | None = None
+        self._captions: tuple[object, dict[str, object] | SampleReject] | None = None
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_captions": None}
@@ -42,7 +42,7 @@ class PictureReader:
         if path is None:
             return None
         if is_metadata(path):
-            return self._metadata(path, stamp).get(stamp.path)
+            return self._metadata(path, stamp).get(composed(stamp.path))
         data = read_file(self._root, path, max_bytes=MAX_CAPTION_BYTES)
         if split_suffix(path)[1] != "json":
             return data
@@ -51,9 +51,14 @@ class PictureReader:
     def _metadata(self, path: str, stamp: FileStamp) -> dict[str, object]:
         version = (path, stamp.caption_size, stamp.caption_mtime_ns, stamp.caption_ctime_ns)
         if self._captions is None or self._captions[0] != version:
-            try:
-                found = captions_of(self._root, path, self._keys.caption_keys)
-            except SampleReject as reject:
-                raise metadata_reject(path, reject) from reject
-            self._captions = version, found
-        return self._captions[1]
+            self._captions = version, self._read_metadata(path)
+        found = self._captions[1]
+        if isinstance(found, SampleReject):
+            raise SampleReject(found.code, found.message, transient=found.transient)
+        return found
+
+    def _read_metadata(self, path: str) -> dict[str, object] | SampleReject:
+        try:
+            return captions_of(self._root, path, self._keys.caption_keys)
+        except SampleReject as reject:
+            return metadata_reject(path, reject)

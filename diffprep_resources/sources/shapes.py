@@ -18,8 +18,9 @@ from diffprep_resources.sources.file_kinds import (
 )
 from diffprep_resources.sources.hub_layout import HubChoice, files_of_split
 from diffprep_resources.sources.metadata_files import is_metadata, metadata_of
-from diffprep_resources.sources.names import is_hidden, is_safe, split_suffix
+from diffprep_resources.sources.names import composed, is_hidden, is_safe, split_suffix
 
+MAX_NAME_BYTES = 255
 COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 
@@ -142,6 +143,8 @@ def _plain(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
     for path in paths:
         if not is_safe(path):
             other["unsafe name"] += 1
+        elif any(len(name) > MAX_NAME_BYTES for name in path.encode().split(b"/")):
+            other["name too long for a file"] += 1
         elif not is_hidden(path):
             plain.append(path)
     return plain, other
@@ -154,7 +157,7 @@ def _picture_captions(
     metadata = frozenset(path for path in others if is_metadata(path))
     texts: dict[str, str] = {}
     for path in others:
-        stem, suffix = split_suffix(path)
+        stem, suffix = split_suffix(composed(path))
         if suffix in suffixes and (
             stem not in texts
             or suffixes.index(suffix) < suffixes.index(split_suffix(texts[stem])[1])
@@ -164,7 +167,7 @@ def _picture_captions(
     has_captions = any(path.startswith(CAPTIONS) for path in others)
     found = {}
     for picture in pictures:
-        stem = split_suffix(picture)[0]
+        stem = split_suffix(composed(picture))[0]
         mirrored = caption_stem(stem, has_images=has_images) if has_captions else None
         caption = metadata_of(picture, metadata) or texts.get(mirrored or "") or texts.get(stem)
         if caption is not None:

@@ -14,7 +14,13 @@ from urllib.parse import quote
 from diffprep_resources.errors import SampleReject
 from diffprep_resources.sources.base import FILE_KEY
 from diffprep_resources.sources.fields import FieldKeys, splits
-from diffprep_resources.sources.names import is_hidden, is_picture, split_suffix, suffix_label
+from diffprep_resources.sources.names import (
+    composed,
+    is_hidden,
+    is_picture,
+    split_suffix,
+    suffix_label,
+)
 from diffprep_resources.sources.tar_headers import TarMember
 from diffprep_resources.sources.tar_links import followed
 
@@ -35,7 +41,8 @@ class TarPicture:
 
 @dataclass(slots=True)
 class TarIndex:
-    """All of a tar but its bytes: `fields` are members other than pictures, by name."""
+    """All of a tar but its bytes: `fields` are members other than pictures, by composed name;
+    `stems` are the pictures', composed."""
 
     pictures: list[TarPicture] = field(default_factory=list)
     stems: set[str] = field(default_factory=set)
@@ -72,9 +79,10 @@ def tar_index(members: Iterable[TarMember], *, keys: FieldKeys) -> TarIndex:
         elif member.kind != "file":
             index.skipped[member.kind] += 1
         else:
-            index.fields.setdefault(name, member)
-    index.stems = {split_suffix(name)[0] for name, _ in found}
-    taken = {*index.stems, FILE_KEY}
+            index.fields.setdefault(composed(name), member)
+    stems = {split_suffix(name)[0] for name, _ in found}
+    index.stems = set(map(composed, stems))
+    taken = {*stems, FILE_KEY}
     index.pictures = [*_keyed(found, taken=taken), *_unsafe(unsafe.values(), taken=taken)]
     _count_fields(index)
     return index
@@ -109,15 +117,16 @@ def caption_members(
 
     None as the path: any caption key inside that JSON.
     """
-    stem = split_suffix(picture.name)[0]
-    bases = [stem]
-    key = first_dot_key(picture.name)[0]
+    name = composed(picture.name)
+    bases = [split_suffix(name)[0]]
+    key = first_dot_key(name)[0]
     if key not in index.stems:
         bases.append(key)
     for base in bases:
         for caption_key in keys.caption_keys:
             for suffix, path in splits(caption_key):
-                member = index.fields.get(f"{base}.{suffix}")
+                start, last = split_suffix(f"{base}.{suffix}")
+                member = index.fields.get(f"{start}.{last}")
                 if member is not None:
                     json_whole = not path and split_suffix(f"x.{suffix}")[1] == "json"
                     yield member, None if json_whole else path
@@ -129,7 +138,8 @@ def caption_members(
 def _is_picture(name: str, keys: FieldKeys) -> bool:
     suffix = split_suffix(name)[1]
     if keys.chosen_images:
-        return suffix in keys.image_keys or first_dot_key(name)[1] in keys.image_keys
+        wanted = {key.lower() for key in keys.image_keys}
+        return suffix in wanted or first_dot_key(name)[1].lower() in wanted
     return is_picture(suffix) or suffix in _NAMELESS_PICTURES
 
 
@@ -182,7 +192,7 @@ def _unsafe(members: Iterable[TarMember], *, taken: set[str]) -> Iterator[TarPic
 
 def _count_fields(index: TarIndex) -> None:
     """Count members that belong to no picture, and pictures that the recipe's keys leave out."""
-    keys = {first_dot_key(picture.name)[0] for picture in index.pictures if picture.name}
+    keys = {first_dot_key(composed(picture.name))[0] for picture in index.pictures}
     for name in index.fields:
         stem, suffix = split_suffix(name)
         if is_picture(suffix):

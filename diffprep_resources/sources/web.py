@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote
 
 from diffprep_resources.errors import SettingError, SourceAccessError
-from diffprep_resources.hub.polite import polite
+from diffprep_resources.hub.polite import TransferBrokenError, polite
 from diffprep_resources.sources.addresses import fixed_folder, has_magic
 from diffprep_resources.sources.remote_store import RemoteFile, RemoteListing, RemoteStore
 from diffprep_resources.sources.transfer import Body, Wanted
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ASKED_AT_ONCE = 8
+_NO_HEAD = (405, 501)
 _TIMEOUT_S = 60.0
 # As it is on the server: a compressed answer has other ranges and another length.
 _HEADERS = {"Accept-Encoding": "identity"}
@@ -47,11 +48,20 @@ class WebStore(RemoteStore):
         def head() -> RemoteFile:
             with _client() as client:
                 response = client.head(address, headers=_HEADERS)
-                _check(response, address)
-                size = int(response.headers.get("Content-Length", -1))
-                return RemoteFile(self._path(address), size, _version(response, size))
+                if response.status_code in _NO_HEAD:
+                    with client.stream("GET", address, headers=_HEADERS) as response:
+                        return self._facts(response, address)
+                return self._facts(response, address)
 
         return self._asked(head, what=address)
+
+    def _facts(self, response: "httpx2.Response", address: str) -> RemoteFile:
+        _check(response, address)
+        size = int(response.headers.get("Content-Length", -1))
+        if "Content-Encoding" in response.headers:
+            # Packed although that was not asked for: the length is not the file's.
+            size = -1
+        return RemoteFile(self._path(address), size, _version(response, size))
 
     def _path(self, address: str) -> str:
         return unquote(address[len(self.origin) :])
@@ -102,6 +112,8 @@ class WebStore(RemoteStore):
     def _refused(self, error: Exception, *, what: str | None = None) -> SourceAccessError:
         status = getattr(getattr(error, "response", None), "status_code", None)
         detail = type(error).__name__ if status is None else f"HTTP {status}"
+        if isinstance(error, TransferBrokenError):
+            detail = str(error)
         return SourceAccessError(
             f"source: cannot read {what or self.origin} ({detail}); check source.input_path, or "
             "try again later"
@@ -126,4 +138,7 @@ def _check(response: "httpx2.Response", address: str) -> None:
 
 def _version(response: "httpx2.Response", size: int) -> str:
     etag = response.headers.get("ETag", "")
-    return etag.strip('"') or f"{size}-{response.headers.get('Last-Modified', '')}"
+    # A weak one, W/"...", differs from the strong one only in how exactly it is meant.
+    return (
+        etag.removeprefix("W/").strip('"') or f"{size}-{response.headers.get('Last-Modified', '')}"
+    )

@@ -199,7 +199,7 @@ def fixed_folder(pattern: str) -> tuple[str, str]:
     A folder stands for the tars in it; a path that exists is taken as it is written.
     """
     if os.path.isdir(pattern):
-        return pattern, "*.tar"
+        return pattern, "*.[tT][aA][rR]"
     if os.path.exists(pattern):
         folder, name = os.path.split(pattern)
         return folder, glob.escape(name)

@@ -43,6 +43,30 @@ def test_stages_of_parts_and_shards_go_together_and_keep_a_whole_stage_out(
         entered(step("shard", "run4").together())
 
 
+def test_a_step_that_waits_says_for_whom(
+    layout: Layout, step: Callable[..., StepLocks], caplog: pytest.LogCaptureFixture
+):
+    said: list[str] = []
+    waiting = StepLocks(layout, "shard", "run2", 0.005, said.append)
+    with (
+        step("shard_plan", "run1").alone(),
+        pytest.raises(DatasetLockedError, match="in use after waiting 0 s: held by shard_plan"),
+    ):
+        entered(waiting.together())
+    assert len(said) == 1
+    assert said[0].startswith("waiting for shard_plan of set, run run1 (process ")
+    assert [record.message for record in caplog.records] == [f"shard: {said[0]}"]
+
+
+def test_a_job_that_lives_holds_nothing_of_the_dataset(
+    layout: Layout, step: Callable[..., StepLocks]
+):
+    with step("make", "run1").living():
+        assert runs_that_died(layout) == []
+        entered(step("shard_plan", "run2").alone())
+    assert not list(layout.locks.glob("step-*"))
+
+
 def test_a_run_lock_goes_beside_the_steps_and_keeps_another_run_out(
     layout: Layout, step: Callable[..., StepLocks]
 ):

@@ -11,7 +11,6 @@ import pytest
 
 from diffprep_assets.definitions import project_definitions
 from diffprep_assets.freshness import STAGES
-from diffprep_resources.errors import SettingError
 
 if TYPE_CHECKING:
     from tests.conftest import ProjectFolder
@@ -121,11 +120,38 @@ def dg_specs(project: "ProjectFolder") -> list[dg.AssetSpec]:
     return list(project_definitions(project.project).resolve_all_asset_specs())
 
 
-def test_two_recipes_that_are_one_name_to_dagster_are_refused(project: "ProjectFolder"):
-    project.write_recipe("my-set")
-    project.write_recipe("my_set")
-    with pytest.raises(SettingError, match="my-set and my_set"):
-        project_definitions(project.project)
+def test_recipes_that_are_one_name_to_dagster_are_shown_as_broken(project: "ProjectFolder"):
+    for name in ("my-set", "my_set", "good"):
+        project.write_recipe(name)
+    found = {spec.key.path[0]: spec for spec in dg_specs(project)}
+    assert found.keys() == {"my-set", "good"}
+    assert found["my-set"].key.path[1] == "broken_recipe"
+    assert "my-set and my_set; rename one" in (found["my-set"].description or "")
+
+
+def test_fifty_recipes_load_and_each_broken_one_is_named_with_file_and_line(
+    project: "ProjectFolder",
+):
+    for number in range(48):
+        project.write_recipe(f"set{number:02d}")
+    good = (project.folder / "recipes/set00.yaml").read_text()
+    (project.folder / "recipes/bad.yaml").write_text(good.replace("image_size", "image_sise"))
+    (project.folder / "recipes/not a name.yaml").write_text(good)
+    broken = {
+        spec.key.path[0]: spec.description or ""
+        for spec in dg_specs(project)
+        if spec.key.path[1] == "broken_recipe"
+    }
+    assert broken.keys() == {"bad", "not a name"}
+    line = good[: good.index("image_size")].count("\n") + 1
+    assert f"bad.yaml, line {line}: image.image_sise" in broken["bad"]
+    assert "not a name.yaml" in broken["not a name"]
+    repository = project_definitions(project.project).get_repository_def()
+    datasets = {key.path[0] for key in repository.asset_graph.get_all_asset_keys()}
+    assert len(datasets) == 50
+    assert {job.name for job in repository.get_all_jobs()} >= {
+        f"set{number:02d}_make" for number in range(48)
+    }
 
 
 def test_the_definitions_load_without_any_model_library(project: "ProjectFolder"):

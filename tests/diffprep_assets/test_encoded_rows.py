@@ -1,5 +1,7 @@
 """Rows that were encoded before are found by fingerprint, in row files and in tars."""
 
+import os
+import resource
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from diffprep_resources.storage.row_file import row_file
 
 ROWS = {"prompt_embeds": ("bfloat16", (2, 3)), "pooled_prompt_embeds": ("bfloat16", (4,))}
 Finished = Callable[..., Any]
+ASKED = {f"{stage}-{name}" for stage in "lt" for name in "abcdxy"}
 
 
 def write_rows(
@@ -70,7 +73,8 @@ def test_a_row_is_found_in_the_row_file_first_and_the_first_shard_first(
 ):
     shard, former = tar_shard(0, "ab"), tar_shard(1, "bc")
     write_rows(layout, shard, ["t-a"], value=7)
-    with encoded_rows(layout, "encode_text", shards=[shard, former, "none-such"]) as rows:
+    shards = [shard, former, "none-such"]
+    with encoded_rows(layout, "encode_text", shards=shards, wanted=ASKED) as rows:
         found = rows.find("t-a")
         assert found is not None
         assert found["prompt_embeds"].tolist() == [[7.0] * 3] * 2
@@ -82,7 +86,7 @@ def test_a_row_is_found_in_the_row_file_first_and_the_first_shard_first(
             assert all(found[key].equal(wanted[key]) for key in found)
         assert rows.find("t-d") is None
         assert rows.find("l-a") is None
-    with encoded_rows(layout, "encode_latents", shards=[shard]) as rows:
+    with encoded_rows(layout, "encode_latents", shards=[shard], wanted=ASKED) as rows:
         found = rows.find("l-b")
         assert found is not None
         assert found.keys() == {"latents"}
@@ -97,7 +101,7 @@ def test_rows_of_a_damaged_or_marked_sample_are_not_given(
         file.seek(row.offset + row.size // 2)
         file.write(b"\x99")
     mark_bad_keys(layout.shard_bad(shard), ["0000000002"])
-    with encoded_rows(layout, "encode_text", shards=[shard]) as rows:
+    with encoded_rows(layout, "encode_text", shards=[shard], wanted=ASKED) as rows:
         assert rows.find("t-a") is not None
         assert rows.find("t-b") is None
         assert rows.is_damaged("t-b")
@@ -117,7 +121,7 @@ def test_rejects_are_remembered_of_row_files_and_tars(
         for stage in ("encode_text", "encode_latents")
     ]
     write_record(layout.shard_record(other), replace(record, rejects=tuple(left_out)))
-    with encoded_rows(layout, "encode_text", shards=[shard, other]) as rows:
+    with encoded_rows(layout, "encode_text", shards=[shard, other], wanted=ASKED) as rows:
         assert rows.find("t-y") is None
         reject = rows.reject("t-y")
         assert reject is not None
@@ -125,6 +129,42 @@ def test_rejects_are_remembered_of_row_files_and_tars(
         assert rows.reject("encode_text-z") is not None
         assert rows.reject("encode_latents-z") is None
         assert rows.reject("t-x") is None
+
+
+def test_a_sample_encoded_since_it_was_rejected_elsewhere_is_no_reject(
+    layout: Layout, tar_shard: Callable[..., str]
+):
+    """It moved to `shard`, and was tried again there; its former shards are not yet removed."""
+    shard, tried, listed = tar_shard(0, "a"), tar_shard(1, "b"), "listed"
+    record = read_record(layout.shard_record(tried))
+    assert record is not None
+    left_out = ShardReject("k", 9, "encode_text", "encoder_failed", "no", True, fingerprint="t-a")
+    write_record(layout.shard_record(tried), replace(record, rejects=(left_out,)))
+    write_rows(layout, listed, ["t-a"], value=0, rejects={"t-a": "encoder_failed"})
+    for others in ([tried], [listed]):
+        shards = [shard, *others]
+        with encoded_rows(layout, "encode_text", shards=shards, wanted=ASKED) as rows:
+            assert rows.reject("t-a") is None
+            assert rows.find("t-a") is not None
+        with encoded_rows(layout, "encode_text", shards=others, wanted=ASKED) as rows:
+            assert rows.reject("t-a") is not None
+
+
+def test_rows_come_from_any_number_of_shards_with_few_files_open(
+    layout: Layout, tar_shard: Callable[..., str]
+):
+    """Samples dealt anew lie in as many shards as there are samples in one."""
+    names = [f"{number:03d}" for number in range(60)]
+    shards = [tar_shard(number, [name, "other"]) for number, name in enumerate(names)]
+    wanted = [f"t-{name}" for name in names]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, hard))
+    try:
+        with encoded_rows(layout, "encode_text", shards=shards, wanted=wanted) as rows:
+            assert all(rows.find(fingerprint) is not None for fingerprint in wanted)
+            assert rows.find("t-other") is None
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("what", ["tar gone", "tar cut", "no rows", "no record", "next"])
@@ -145,7 +185,7 @@ def test_a_shard_that_is_not_whole_gives_nothing(
     else:
         layout.shard_next_record(shard).write_bytes(record.read_bytes())
     assert whole_record(layout, shard) is None
-    with encoded_rows(layout, "encode_text", shards=[shard]) as rows:
+    with encoded_rows(layout, "encode_text", shards=[shard], wanted=ASKED) as rows:
         assert rows.find("t-a") is None
 
 
@@ -153,5 +193,5 @@ def test_a_cut_row_file_gives_nothing(layout: Layout, tmp_path: Path):
     write_rows(layout, "s", ["t-a"], value=1)
     path = row_path(layout, "encode_text", "s")
     path.write_bytes(path.read_bytes()[:-1])
-    with encoded_rows(layout, "encode_text", shards=["s"]) as rows:
+    with encoded_rows(layout, "encode_text", shards=["s"], wanted=ASKED) as rows:
         assert rows.find("t-a") is None

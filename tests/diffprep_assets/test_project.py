@@ -160,3 +160,14 @@ def test_two_files_of_one_name_are_refused_naming_both(tmp_path: Path):
         (tmp_path / "recipes" / f"demo.{suffix}").write_text("")
     with pytest.raises(SettingError, match=r"demo\.yaml and .*demo\.yml are both recipe demo"):
         project.recipe_path("demo")
+
+
+def test_leases_lie_apart_for_each_machine_since_storage_may_be_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    make_project(tmp_path)
+    project = find_project(tmp_path)
+    here = project.lease_folder
+    monkeypatch.setattr("socket.gethostname", lambda: "another")
+    assert project.lease_folder != here
+    assert project.lease_folder.parent == here.parent == project.storage_root / ".devices"

@@ -11,7 +11,7 @@ import contextlib
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import torch
 
 from diffprep_assets.project import find_project
 from diffprep_assets.run_command import RunRequest, run_dataset
+from diffprep_resources.progress.base import Log, Show, StageSummary
 from diffprep_resources.progress.silent import SilentProgress
 
 EVERY_S = 0.002
@@ -37,11 +38,9 @@ class StagePeaks(SilentProgress):
         self._watcher.start()
 
     @contextlib.contextmanager
-    def _shown(
-        self, name: str, total_samples: int | None, log: Callable[[str], None]
-    ) -> Iterator[Callable[[int, int], None]]:
-        self._stage = name
-        with super()._shown(name, total_samples, log) as show:
+    def _shown(self, summary: StageSummary, tell: Log) -> Iterator[Show]:
+        self._stage = summary.stage
+        with super()._shown(summary, tell) as show:
             yield show
 
     def close(self) -> dict[str, int]:

@@ -121,3 +121,8 @@ def test_the_make_job_makes_a_dataset_from_nothing_with_one_command(
     assert len(runs) == 4
     (parent,) = (run for run in runs if run.job_name == "mine_make")
     assert {run.tags[PARENT] for run in runs if run is not parent} == {parent.run_id}
+    # Who clicked the job looks at its own log: the stages' lines are there too.
+    with dg.DagsterInstance.get() as instance:
+        logged = [entry.user_message for entry in instance.all_logs(parent.run_id)]
+    for line in ("encode_text: 2 of 2 shards to make, 6 samples", "shard: 2 shards made, 0 fresh"):
+        assert any(message.startswith(line) for message in logged), line

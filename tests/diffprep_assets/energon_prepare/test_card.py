@@ -1,4 +1,5 @@
 import ast
+import inspect
 import itertools
 import re
 from collections.abc import Callable
@@ -6,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
+from huggingface_hub import DatasetCard, DatasetCardData
 
 from diffprep_assets.energon_prepare.card import MARKER, card
 from diffprep_assets.energon_prepare.provenance import DatasetDescription, provenance
@@ -48,3 +50,41 @@ def test_the_card_tells_counts_buckets_and_why_samples_are_missing(
     matter = yaml.safe_load(text.split("---\n")[1])
     assert matter["size_categories"] == ["n<1K"]
     assert matter["pretty_name"] == "demo"
+
+
+def test_the_front_matter_is_what_the_hub_reads(
+    layout: Layout, make_shard: MakeShard, description: DatasetDescription
+) -> None:
+    recipe = {
+        "output": {"license": "cc-by-4.0"},
+        "source": {"type": "huggingface", "hf_dataset": "owner/pictures", "hf_split": "train"},
+    }
+    described = replace(description, listed=3, recipe=recipe, source_revision="c" * 40)
+    publish(layout, shards=[make_shard(0, [1, 2, 3])], description=described, nested=False)
+    data = DatasetCard.load(layout.card).data.to_dict()
+    assert data == {
+        "pretty_name": "demo",
+        "license": "cc-by-4.0",
+        "task_categories": ["text-to-image"],
+        "size_categories": ["n<1K"],
+        "tags": ["diffprep", "megatron-energon", "webdataset", "precomputed-latents"],
+        "source_datasets": ["owner/pictures"],
+    }
+    known = inspect.signature(DatasetCardData.__init__).parameters
+    assert data.keys() - {"tags"} <= known.keys()
+    text = layout.card.read_text()
+    assert "(https://huggingface.co/datasets/owner/pictures)" in text
+    assert "`" + "c" * 40 + "`" in text
+
+
+def test_a_local_source_and_no_licence_put_no_path_and_no_key_into_the_card(
+    layout: Layout, make_shard: MakeShard, description: DatasetDescription
+) -> None:
+    recipe = {"source": {"type": "directory", "input_dir": "/secret/place"}, "output": {}}
+    described = replace(description, listed=1, recipe=recipe)
+    publish(layout, shards=[make_shard(0, [1])], description=described, nested=False)
+    text = layout.card.read_text()
+    assert "A local folder of pictures and captions." in text
+    assert "/secret" not in text
+    assert "license" not in DatasetCard.load(layout.card).data.to_dict()
+    assert "samples.jpg" not in text

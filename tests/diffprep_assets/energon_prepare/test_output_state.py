@@ -93,16 +93,28 @@ def test_a_dataset_json_that_is_not_ours_is_refused(layout: Layout, content: str
 
 
 def test_a_dataset_json_whose_names_lead_outside_unlinks_nothing(
-    layout: Layout, published: FinishedShard, tmp_path: Path
+    layout: Layout, published: FinishedShard, description: DatasetDescription, tmp_path: Path
 ) -> None:
     victim = tmp_path / "000009.tar"
     victim.write_bytes(b"precious")
     content = json.loads(layout.dataset_json.read_bytes())
     content["shards"].append({**content["shards"][0], "name": "../000009.tar"})
     layout.dataset_json.write_text(json.dumps(content))
-    with pytest.raises(SettingError, match="holds something else"):
-        check_output(layout)
+    assert set(load_state(layout).files) == {"000000.tar"}
+    publish(layout, shards=[published], description=description, nested=False)
     assert victim.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5])
+def test_a_damaged_dataset_json_in_a_folder_of_ours_is_written_anew(
+    layout: Layout, published: FinishedShard, description: DatasetDescription, kept: float
+) -> None:
+    whole = layout.dataset_json.read_bytes()
+    layout.dataset_json.write_bytes(whole[: int(kept * len(whole))])
+    check_output(layout)
+    publication = publish(layout, shards=[published], description=description, nested=False)
+    assert (publication.added, publication.removed) == ((), ())
+    assert layout.dataset_json.read_bytes() == whole
 
 
 def test_a_file_of_equal_size_with_other_bytes_is_not_the_content(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ def test_a_minimal_recipe_gets_every_default(load, tmp_path: Path):
         "train_split": 1.0,
         "splits": None,
         "split_seed": 0,
+        "license": None,
         "finalize": True,
         "intermediates": "prune",
         "max_reject_rate": 0.05,

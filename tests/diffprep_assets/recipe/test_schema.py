@@ -53,6 +53,7 @@ def test_the_keys_are_those_of_the_design():
             "train_split",
             "splits",
             "split_seed",
+            "license",
             "finalize",
             "intermediates",
             "max_reject_rate",

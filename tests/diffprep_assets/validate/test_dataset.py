@@ -106,8 +106,14 @@ def prepared_by_energon(folder: Path) -> Path:
 
 @pytest.mark.parametrize("full", [False, True])
 def test_a_published_dataset_passes_every_check(folder: Path, full: bool) -> None:
-    report = validate_dataset(folder, full=full)
+    told: list[int] = []
+
+    def tell(num_samples: int, rejected: int = 0, /) -> None:
+        told.append(num_samples)
+
+    report = validate_dataset(folder, full=full, report=tell)
     assert report.ok, report_lines(report)
+    assert sum(told) == report.facts["samples"]
     assert [check.name for check in report.checks] == [
         "metadata",
         "sample_counts",

@@ -1,7 +1,6 @@
 """The engine of several processes: results as they come, deaths attributed, nothing left behind."""
 
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -82,7 +81,12 @@ class ScriptedWorker(Worker):
                     time.sleep(60)
             act(task.do)
         report(task.num_samples)
-        return {"pid": os.getpid(), "device": self.device, "payload": b"x" * task.payload}
+        return {
+            "pid": os.getpid(),
+            "device": self.device,
+            "payload": b"x" * task.payload,
+            "setting": os.environ.get("SETTING"),
+        }
 
     def close(self) -> None:
         begun(self.spec.folder, "close")
@@ -356,34 +360,78 @@ def test_a_worker_that_does_not_end_is_ended_and_keeps_nobody_waiting(
 
 
 PARENT = """
-import json, os, sys
+import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.diffprep_resources.compute.test_local import LocalEngine, Spec, Step, children_of
+from tests.diffprep_resources.compute.test_local import LocalEngine, Spec, Step
 
 if __name__ == "__main__":
-    steps = [Step("a"), Step("b"), Step("c", "sleep"), Step("d", "sleep")]
-    for outcome in LocalEngine(["cpu", "cpu"]).run(
-        Spec(Path({folder!r})), steps, report=lambda *_: None
+    engine = LocalEngine(["cpu", "cpu"], imports={imports!r})
+    for outcome in engine.run(
+        Spec(Path({folder!r})), [Step("c", "sleep"), Step("d", "sleep")], report=lambda *_: None
     ):
-        print(json.dumps(children_of(os.getpid())), flush=True)
+        pass
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_workers_die_with_their_parent(tmp_path: Path, how: signal.Signals):
+@pytest.mark.parametrize("at", ["work, spawned", "work, from a server", "the server's imports"])
+def test_workers_die_with_their_parent(tmp_path: Path, how: signal.Signals, at: str):
+    """And so does the server that they come from, which would import for a minute here."""
+    (tmp_path / "slow_import.py").write_text(
+        f"import pathlib, time; pathlib.Path({str(tmp_path)!r}, 'imports').touch(); time.sleep(60)"
+    )
+    imports = {"work, spawned": [], "work, from a server": ["json.tool"]}.get(at, ["slow_import"])
     script = tmp_path / "parent.py"
-    script.write_text(PARENT.format(root=str(ROOT), folder=str(tmp_path)))
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
-        parent.stdout.readline()
-        workers = json.loads(parent.stdout.readline())
-        assert len(workers) == 2
-        wait_until(lambda: (tmp_path / "c").exists() and (tmp_path / "d").exists())
+    script.write_text(PARENT.format(root=str(ROOT), folder=str(tmp_path), imports=imports))
+    begun = (
+        [tmp_path / "imports"] if imports == ["slow_import"] else [tmp_path / "c", tmp_path / "d"]
+    )
+    words = [sys.executable, str(script)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(words, env=environment, start_new_session=True) as parent:
+        wait_until(lambda: all(path.exists() for path in begun))
+        group = group_of(parent.pid)
+        assert len(group) >= 2
         parent.send_signal(how)
         parent.wait()
-    wait_until(lambda: not any(is_alive(pid) for pid in workers))
+    wait_until(lambda: not any(is_alive(pid) for pid in group))
+
+
+def group_of(leader: int) -> list[int]:
+    """The processes that `leader` started, and theirs."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rpartition(")")[2].split()[2]) == leader:
+                found.append(int(stat.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return [pid for pid in found if pid != leader]
+
+
+TWO_RUNS = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.diffprep_resources.compute.test_local import LocalEngine, Spec, Step, unheard
+
+if __name__ == "__main__":
+    for setting in ("first", "first", "second", "first"):
+        os.environ["SETTING"] = setting
+        engine = LocalEngine(["cpu"] * 2, imports=["json.tool"])
+        outcomes = engine.run(Spec(Path({folder!r})), [Step("a"), Step("b")], report=unheard)
+        print(*(outcome.result["setting"] for outcome in outcomes), flush=True)
+"""
+
+
+def test_runs_after_each_other_see_the_environment_as_it_is_then(tmp_path: Path):
+    script = tmp_path / "runs.py"
+    script.write_text(TWO_RUNS.format(root=str(ROOT), folder=str(tmp_path)))
+    words = [sys.executable, str(script)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == [*["first"] * 4, *["second"] * 2, *["first"] * 2]
 
 
 def is_alive(pid: int) -> bool:

@@ -292,7 +292,7 @@ def test_the_fixed_folder_of_patterns(tmp_path: Path) -> None:
     assert fixed_folder("/data/x/a-*.tar") == ("/data/x", "a-*.tar")
     assert fixed_folder("/data/*/s.tar") == ("/data", "*/s.tar")
     assert fixed_folder("/data/s.tar") == ("/data", "s.tar")
-    assert fixed_folder(str(tmp_path)) == (str(tmp_path), "*.tar")
+    assert fixed_folder(str(tmp_path)) == (str(tmp_path), "*.[tT][aA][rR]")
     assert fixed_folder(f"{tmp_path}/odd[1]/*.tar") == (f"{tmp_path}/odd[1]", "*.tar")
     one = WebDatasetSource(f"{tmp_path}/odd[1]/s[2].tar").listing()
     assert [file.path for file in one.files] == ["s[2].tar"]
