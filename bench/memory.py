@@ -2,12 +2,13 @@
 
 Each size runs in a process of its own, workers included. Prints peaks and KB a picture:
 
-    python bench/memory.py [--sizes 500 2000 8000]
+    python bench/memory.py [--sizes 500 2000 8000] [--repeats 3]
 """
 
 import argparse
 import multiprocessing
 import resource
+import statistics
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -18,15 +19,25 @@ from inputs import Bench, photographs
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[500, 2000, 8000])
+    parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     peaks = {}
     for size in options.sizes:
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            peaks[size] = pool.apply(peak_bytes, (size,))
-        print(f"{size} pictures: peak {peaks[size] / 2**20:.0f} MB")
+        seen = sorted(in_a_process(size) for _ in range(options.repeats))
+        peaks[size] = statistics.median(seen)
+        print(
+            f"{size} pictures: peak {peaks[size] / 2**20:.0f} MB "
+            f"({seen[0] / 2**20:.0f} to {seen[-1] / 2**20:.0f})",
+            flush=True,
+        )
     for few, many in pairwise(options.sizes):
         slope = (peaks[many] - peaks[few]) / (many - few) / 1024
         print(f"from {few} to {many}: {slope:.2f} KB a picture (target: at most 5)")
+
+
+def in_a_process(size: int) -> int:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(peak_bytes, (size,))
 
 
 def peak_bytes(size: int) -> int:
