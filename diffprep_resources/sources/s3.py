@@ -1,5 +1,6 @@
 """Files of an object store (s3://), through s3fs, with the environment's own credentials."""
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from diffprep_resources.sources.transfer import Body, Wanted
 
 T = TypeVar("T")
 _BLOCK_BYTES = 8 << 20
+# What the disk here says, never s3fs.
+_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,8 @@ class S3Store(RemoteStore):
 
 
 def _is_of_store(error: Exception) -> bool:
+    if isinstance(error, OSError) and error.errno in _OF_DISK:
+        return False
     known = type(error).__module__.partition(".")[0] in ("botocore", "aiobotocore", "aiohttp")
     return not isinstance(error, DiffprepError) and (known or isinstance(error, OSError))
 

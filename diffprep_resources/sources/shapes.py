@@ -140,11 +140,19 @@ def _plain(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
     """The paths that may become files here, and a count of those that may not."""
     other: Counter[str] = Counter()
     plain = []
+    folders: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
     for path in paths:
         if not is_safe(path):
             other["unsafe name"] += 1
         elif any(len(name) > MAX_NAME_BYTES for name in path.encode().split(b"/")):
             other["name too long for a file"] += 1
+        elif path in folders:
+            other["name of a folder too"] += 1
         elif not is_hidden(path):
             plain.append(path)
     return plain, other

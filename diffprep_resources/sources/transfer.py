@@ -76,7 +76,8 @@ def version_time_s(version: str) -> int:
 
 def _partial(target: Path, version: str) -> Path:
     """Where the bytes of this version gather; its name has a bounded length."""
-    name = xxhash.xxh3_64_hexdigest(f"{target.name}\0{version}".encode())
+    named = f"{target.name}\0{version}".encode("utf-8", "surrogateescape")
+    name = xxhash.xxh3_64_hexdigest(named)
     return target.with_name(f".{name}.part")
 
 

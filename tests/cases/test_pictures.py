@@ -235,6 +235,7 @@ UNSUPPORTED = {
     "other/photo.jxl": (b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(64), "pillow-jxl-plugin"),
     "other/stream.jxl": (b"\xff\x0a" + bytes(64), "pillow-jxl-plugin"),
     "other/page.jpg": (b"%PDF-1.7 " + bytes(64), "pymupdf"),
+    "other/film.jpg": (b"\x1a\x45\xdf\xa3" + bytes(64), "ffmpeg"),
     "other/layers.jpg": (b"8BPS\0\1" + bytes(64), "psd-tools"),
     "other/clip.jpg": (b"\0\0\0\x18ftypisom\0\0\0\0isommp41" + bytes(64), "'isom'"),
     "other/float.tif": (encoded(flat(0.5, mode="F"), "TIFF"), "8 or 16 bit"),

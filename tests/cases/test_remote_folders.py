@@ -1,5 +1,7 @@
 """input_dir and input_path at s3:// and https://, against servers on this machine."""
 
+import errno
+import gzip
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from moto.server import ThreadedMotoServer
 from diffprep_resources.errors import SettingError
 from diffprep_resources.sources.addresses import checked_address, expanded, fixed_folder
 from diffprep_resources.sources.stores import folder_store, pattern_store
+from tests.cases.looking import looked_through
 from tests.conftest import draw, write_tar
 
 if TYPE_CHECKING:
@@ -130,6 +133,8 @@ def web() -> Iterator[Any]:
     class Handler(BaseHTTPRequestHandler):
         files: dict[str, bytes] = {}  # noqa: RUF012 (one server a test)
         cuts = 0
+        knows_head = True
+        packs = False
         asked: list[str] = []  # noqa: RUF012
 
         def log_message(self, format: str, *args: object) -> None:
@@ -141,16 +146,21 @@ def web() -> Iterator[Any]:
         def do_GET(self) -> None:
             data = type(self).files.get(self.path)
             type(self).asked.append(f"{self.command} {self.path} {self.headers.get('Range')}")
-            if data is None:
-                self.send_response(404)
+            no_head = self.command == "HEAD" and not type(self).knows_head
+            if data is None or no_head:
+                self.send_response(405 if no_head else 404)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
             found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
             start = int(found[1]) if found else 0
             self.send_response(206 if found else 200)
+            weak = "W/" if self.command == "HEAD" else ""
+            self.send_header("ETag", f'{weak}"{hash(data)}"')
+            if type(self).packs:
+                data = gzip.compress(data)
+                self.send_header("Content-Encoding", "gzip")
             self.send_header("Content-Length", str(len(data) - start))
-            self.send_header("ETag", f'"{hash(data)}"')
             self.end_headers()
             if self.command == "HEAD":
                 return
@@ -190,6 +200,42 @@ def test_tars_on_a_web_server(
     assert all(line.startswith("HEAD") for line in web.asked)
 
 
+def test_a_server_that_knows_no_head_or_packs_unasked_is_read(web: Any, tmp_path: "Path") -> None:
+    web.files["/a.tar"] = tar_of(tmp_path, range(2))
+    source = {"type": "webdataset", "input_path": f"{web.url}/a.tar"}
+    expected = {f"a.tar::{draw(n).stem}": draw(n).caption for n in range(2)}
+    web.knows_head = False
+    assert looked_through(tmp_path, "headless", source=source).captions == expected
+    web.packs = True
+    assert looked_through(tmp_path, "packed", source=source).captions == expected
+
+
+def test_keys_of_a_store_with_odd_letters_are_files_and_too_long_ones_are_counted(
+    bucket: Any, tmp_path: "Path"
+) -> None:
+    picture = draw(0).data
+    names = ("a b", "a%20b", "a+b", "a%b", "[1]", "{2}", "back\\slash", "\\xe9", "caf\u00e9")
+    for name in (*names, "x" * 300):
+        bucket.put_object(Key=f"set/{name}.jpg", Body=picture)
+        bucket.put_object(Key=f"set/{name}.txt", Body=name.encode())
+    source = {"type": "directory", "input_dir": f"s3://{bucket.name}/set"}
+    found = looked_through(tmp_path, source=source)
+    assert found.captions == {f"{name}.jpg": name for name in names}
+    assert found.other_files == {"name too long for a file": 2}
+    # A disk has no file that is a folder too.
+    bucket.put_object(Key="set/a+b.jpg/x.txt", Body=b"x")
+    found = looked_through(tmp_path, "again", source=source)
+    assert found.other_files["name of a folder too"] == 1
+    assert set(found.captions) == {f"{name}.jpg" for name in names} - {"a+b.jpg"}
+
+
+def test_a_full_disk_is_not_taken_for_a_refusal_of_the_store() -> None:
+    store = folder_store("s3://bucket/set")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert store.explained(full) is full
+    assert "Credentials" in str(store.explained(PermissionError("Forbidden")))
+
+
 def test_a_missing_file_of_a_web_server_is_named(project: "ProjectFolder", web: Any) -> None:
     pattern = f"{web.url}/{{a,b}}.tar"
     project.write_recipe(source={"type": "webdataset", "input_path": pattern})
@@ -214,6 +260,8 @@ def test_what_cannot_be_listed_is_refused() -> None:
         ("https://me:secret@example.com/a.tar", "no user name or password"),
         ("s3://key:secret@bucket/a.tar", "no user name or password"),
         ("https://example.com/a.tar?X-Amz-Signature=secret", "must hold no query"),
+        ("https://example.com:port/a.tar", "is not an address that can be read"),
+        ("https://[::1/a.tar", "is not an address that can be read"),
     ],
 )
 def test_an_address_with_a_secret_or_of_another_kind_is_refused(address: str, reason: str) -> None:
@@ -237,3 +285,6 @@ def test_braces_are_written_out() -> None:
         of("{0..999999999}")
     assert fixed_folder(["s3://b/a/0/x.tar", "s3://b/a/1/x.tar"]) == "s3://b/a/"
     assert fixed_folder(["s3://b/a/*/x.tar"]) == "s3://b/a/"
+    assert fixed_folder(["http://[::1]:80/a/x.tar"]) == "http://[::1]:80/a/"
+    with pytest.raises(SettingError, match="count down"):
+        of("{3..1}")

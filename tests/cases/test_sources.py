@@ -271,9 +271,9 @@ def of_parquet(folder: Path, table: pa.Table, **sections: Any) -> LookedThrough:
     return of_hub_folder(folder, **sections)
 
 
-def of_hub_folder(folder: Path, **sections: Any) -> LookedThrough:
+def of_hub_folder(folder: Path, name: str = "set", **sections: Any) -> LookedThrough:
     source = {"type": "huggingface", "hf_dataset": "hub", **sections.pop("source", {})}
-    return looked_through(folder, source=source, **sections)
+    return looked_through(folder, name, source=source, **sections)
 
 
 def test_nulls_in_a_column_of_images_are_rejects_of_their_rows(tmp_path: Path) -> None:
@@ -537,6 +537,76 @@ def test_a_name_in_metadata_that_leads_outside_gives_nothing(tmp_path: Path) -> 
     put(tmp_path, {"hub/train/metadata.jsonl": lines + b"no json\n[1]\n\n"})
     found = of_hub_folder(tmp_path)
     assert (found.captions, found.codes) == ({"train/a.jpg": "a"}, {})
+
+
+def test_metadata_is_read_as_people_and_their_systems_write_it(tmp_path: Path) -> None:
+    names = ("sub/b.jpg", "twice.jpg", "caf\u00e9.jpg")
+    put(tmp_path / "hub", dict.fromkeys(names, PICTURE))
+    rows = [
+        {"file_name": "sub\\b.jpg", "text": "backslashes of Windows"},
+        {"file_name": "twice.jpg", "text": "one"},
+        {"file_name": "twice.jpg", "text": "another"},
+        {"file_name": "cafe\u0301.jpg", "text": "an accent as macOS writes it"},
+    ]
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\r\n" for row in rows)
+    expected = {
+        "sub/b.jpg": "backslashes of Windows",
+        "twice.jpg::c0": "one",
+        "twice.jpg::c1": "another",
+        "caf\u00e9.jpg": "an accent as macOS writes it",
+    }
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        put(tmp_path / "hub", {"metadata.jsonl": lines.encode(encoding)})
+        found = of_hub_folder(tmp_path, encoding, captions={"choose": "all"})
+        assert (found.captions, found.codes) == (expected, {})
+
+
+def test_a_csv_of_metadata_may_hold_long_captions_and_other_encodings(tmp_path: Path) -> None:
+    put(tmp_path / "hub", {"a.jpg": PICTURE, "b.jpg": PICTURE})
+    long = "word " * 40_000 + "end"
+    cells = f'file_name,text\na.jpg,"{long}"\nb.jpg,"a caf\u00e9, ""open""\nnow"\n'
+    put(tmp_path / "hub", {"metadata.csv": cells.encode("cp1252")})
+    found = of_hub_folder(tmp_path)
+    assert found.captions == {"a.jpg": long, "b.jpg": 'a caf\u00e9, "open"\nnow'}
+    assert found.rows["b.jpg"].notes == ("caption read as cp1252",)
+    put(tmp_path / "hub", {"metadata.csv": b"file_name,text\na.jpg,\x9d\x81\nb.jpg,fine\n"})
+    assert of_hub_folder(tmp_path, "uncertain").codes == {"a.jpg": "caption_encoding"}
+    huge = b"file_name,text\na.jpg," + b"x" * (17 << 20)
+    for number, csv in enumerate((b"file_name;text\na.jpg;a\n", b"", huge)):
+        put(tmp_path / "hub", {"metadata.csv": csv})
+        found = of_hub_folder(tmp_path, f"wrong{number}")
+        assert found.codes == {"a.jpg": "no_caption", "b.jpg": "no_caption"}
+        assert "metadata.csv: " in str(found.rows["b.jpg"].message)
+
+
+def test_a_folder_named_like_a_metadata_file_is_none(tmp_path: Path) -> None:
+    put(tmp_path / "hub", {"a.jpg": PICTURE, "a.txt": "a cat"})
+    (tmp_path / "hub" / "metadata.jsonl").mkdir()
+    assert of_hub_folder(tmp_path).captions == {"a.jpg": "a cat"}
+
+
+def test_names_composed_and_decomposed_are_one_name(tmp_path: Path) -> None:
+    members = {"caf\u00e9.jpg": PICTURE, "cafe\u0301.txt": b"a terrace"}
+    put(tmp_path / "pictures", members)
+    found = looked_through(tmp_path)
+    assert (found.captions, found.other_files) == ({"caf\u00e9.jpg": "a terrace"}, {})
+    assert tar_of(tmp_path, members).captions == {"a.tar::caf\u00e9": "a terrace"}
+
+
+def test_keys_in_capitals_find_the_members_of_a_tar(tmp_path: Path) -> None:
+    write_tar(tmp_path / "tars" / "a.tar", {"1.JPG": PICTURE, "1.en.TXT": b"a cat"})
+    found = of_tars(tmp_path, data_format={"image_key": "JPG", "caption_key": "en.TXT"})
+    assert found.captions == {"a.tar::1": "a cat"}
+
+
+def test_an_entry_of_a_list_of_pictures_can_be_chosen(tmp_path: Path) -> None:
+    table = pa.table({"images": [[{"bytes": OTHER}, {"bytes": PICTURE}], []], "text": ["a", "b"]})
+    found = of_parquet(tmp_path, table, data_format={"image_key": "images.1"})
+    assert found.captions == {"train.parquet::0": "a"}
+    assert found.codes == {"train.parquet::1": "no_image"}
+    assert found.upright("train.parquet::0").size == (40, 30)
+    with pytest.raises(SettingError, match=r"an entry of a list of these, such as images\.0"):
+        of_parquet(tmp_path, table, data_format={"image_key": "images"})
 
 
 def test_no_pickle_is_loaded_from_any_source(tmp_path: Path) -> None:

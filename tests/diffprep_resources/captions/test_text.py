@@ -42,7 +42,7 @@ def test_text_from_json_is_cleaned_alike():
 
 
 @pytest.mark.parametrize(
-    "value", [None, [], [None, None], math.nan, [math.nan], {}, {"a": 1}, [{}]]
+    "value", [None, [], [None, None], math.nan, [math.nan], math.inf, {}, {"a": 1}, [{}]]
 )
 def test_a_missing_caption_is_no_caption_even_where_empty_is_allowed(value):
     assert code_of(value) == "no_caption"

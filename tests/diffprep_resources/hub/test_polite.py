@@ -82,6 +82,8 @@ def test_a_server_that_says_when_is_heard() -> None:
     assert wait is not None
     assert 25 < wait <= 30
     assert seconds_to_wait(answered(429, RateLimit='"api";r=0;t=55'), failures=1) == 55
+    past = "Wed, 21 Oct 2015 07:28:00 -0000"
+    assert seconds_to_wait(answered(429, Retry_After=past), failures=1) == 0
     assert seconds_to_wait(answered(429, Retry_After="soon"), failures=2) == 2
     # Hours are not waited for in silence.
     assert seconds_to_wait(answered(429, Retry_After="86400"), failures=1) is None

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from diffprep_resources.errors import SettingError
-from diffprep_resources.sources.hub_layout import HubChoice, files_of_split
+from diffprep_resources.sources.hub_layout import HubChoice, card_configs, files_of_split
 
 SHARDS = ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"]
 
@@ -137,3 +137,8 @@ def test_patterns_without_a_match_and_unnamed_splits_are_refused() -> None:
         files(CARD_PATHS, data_files="none/*")
     with pytest.raises(SettingError, match=r"\['test'\], got 'train'"):
         files(CARD_PATHS, data_files={"test": "*"})
+
+
+@pytest.mark.parametrize("configs", ["5", "true", "abc", "[1, null]"])
+def test_configurations_of_another_kind_are_none(configs: str) -> None:
+    assert card_configs(f"---\nconfigs: {configs}\n---\n") == {}
