@@ -5,6 +5,7 @@ that moved (to another bucket, or into a new generation) is found under its form
 """
 
 import io
+import logging
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
@@ -16,6 +17,7 @@ import xxhash
 
 from diffprep_assets.layout import Layout
 from diffprep_assets.shard.record import SampleRow, ShardRecord, bad_keys, read_record, read_samples
+from diffprep_resources.storage.parquet_tables import DamagedTableError, has_table
 from diffprep_resources.storage.row_file import RowReader, read_header, row_reader
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ STAGE_TENSORS = {
     "encode_text": ("prompt_embeds", "pooled_prompt_embeds"),
 }
 Reject = dict[str, Any]
+
+logger = logging.getLogger(__name__)
 
 
 class EncodedRows:
@@ -43,13 +47,16 @@ class EncodedRows:
         self._rejects: dict[str, Reject] = {}
 
     def find(self, fingerprint: str) -> "dict[str, torch.Tensor] | None":
-        """The tensors of one sample, or None where there are none that can be trusted."""
-        if fingerprint in self._in_row_files:
-            reader, number = self._in_row_files[fingerprint]
-            return reader.row(number)
+        """The tensors of one sample, or None where there are none that can be trusted. Of a tar
+        first: a digest shows whether its bytes are still those that were written."""
+        tensors = None
         if fingerprint in self._in_tars:
-            return _tensors_in_tar(*self._in_tars[fingerprint], names=STAGE_TENSORS[self._stage])
-        return None
+            names = STAGE_TENSORS[self._stage]
+            tensors = _tensors_in_tar(*self._in_tars[fingerprint], names=names)
+        if tensors is None and fingerprint in self._in_row_files:
+            reader, number = self._in_row_files[fingerprint]
+            tensors = reader.row(number)
+        return tensors
 
     def is_damaged(self, fingerprint: str) -> bool:
         """Whether the sample's row should be there, but `find` cannot give it."""
@@ -89,7 +96,7 @@ def encoded_rows(
     layout: Layout, stage: str, *, shards: Iterable[str], wanted: Collection[str]
 ) -> Iterator[EncodedRows]:
     """What `shards` hold of `stage` with a fingerprint that is `wanted`, to be read within the
-    block. The first shard goes first, and its row file before its tar."""
+    block. The first shard goes first."""
     rows = EncodedRows(stage, wanted)
     with ExitStack() as stack:
         for shard in dict.fromkeys(shards):
@@ -107,7 +114,7 @@ def whole_record(layout: Layout, shard: str) -> ShardRecord | None:
     """The record of a finished shard whose tar is there in full; None otherwise, also while
     another tar takes its place."""
     record = read_record(layout.shard_record(shard))
-    if record is None or not layout.shard_samples(shard).exists():
+    if record is None or not has_table(layout.shard_samples(shard)):
         return None
     if layout.shard_next_record(shard).exists():
         return None
@@ -131,7 +138,11 @@ def _add_tar(rows: EncodedRows, layout: Layout, shard: str) -> None:
     if record is None:
         return
     bad = bad_keys(layout.shard_bad(shard))
-    samples = read_samples(layout.shard_samples(shard), where=rows.of_interest)
+    try:
+        samples = read_samples(layout.shard_samples(shard), where=rows.of_interest)
+    except DamagedTableError as error:
+        logger.warning("shard %s is encoded again: %s", shard, error)
+        return
     rows.add_tar(layout.shard_tar(shard), record, (row for row in samples if row.key not in bad))
 
 

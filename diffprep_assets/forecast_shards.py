@@ -15,6 +15,7 @@ from diffprep_assets.recipe.stage_fields import format_field
 from diffprep_assets.shard.record import ShardRecord, read_record, sample_columns
 from diffprep_assets.shard_plan.plan import PlannedSample, PlannedShard
 from diffprep_assets.stage_state import StageForecast, State
+from diffprep_resources.storage.parquet_tables import DamagedTableError
 from diffprep_resources.storage.row_file import read_header
 
 LATENTS, TEXT, TAR = "encode_latents", "encode_text", "shard"
@@ -145,7 +146,11 @@ def _encoded(layout: Layout, stage: str, shard: str) -> _Encoded | None:
     if record is None:
         return None
     column = "latents_fingerprint" if stage == LATENTS else "text_fingerprint"
-    ids, fingerprints = sample_columns(layout.shard_samples(shard), "sample_id", column)
+    try:
+        ids, fingerprints = sample_columns(layout.shard_samples(shard), "sample_id", column)
+    except DamagedTableError:
+        # Nothing is taken over from there.
+        return None
     samples = dict(zip(ids, fingerprints, strict=True))
     samples |= {
         reject.sample_id: reject.fingerprint for reject in record.rejects if reject.stage == stage

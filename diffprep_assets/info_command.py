@@ -1,6 +1,7 @@
 """`diffprep info`: what a dataset is, ours or another tool's."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,7 @@ def info(
 
 def _folder(text: str, project: Project | None) -> Path:
     """The folder of that path, else the output folder of the recipe of that name."""
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     if path.exists() or project is None or "/" in text:
         return path
     known = {recipe.stem: recipe for recipe in project.recipe_files()}

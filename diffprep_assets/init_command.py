@@ -1,6 +1,7 @@
 """`diffprep init`: a recipe for a source that was looked at, and what was seen there."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -118,7 +119,7 @@ def _model(model: str | None, place: Place) -> dict[str, object]:
     """The recipe's `model`. Raises SettingError for a folder that is not there."""
     if model is None:
         return {}
-    path = Path(place.working_folder, Path(model).expanduser())
+    path = Path(place.working_folder, os.path.expanduser(model))
     if path.is_dir():
         given = replace(place, text=model)
         return {"model_path": as_written(path, given, as_folder=True)}

@@ -1,5 +1,6 @@
 """`diffprep diffusion-encoded`: Primus's flags and config files made into a recipe of ours."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def _from(working_folder: Path, project_folder: Path, value: str) -> str:
     """A path of the command line as a recipe writes it: relative to the project if inside."""
     if "://" in value:
         return value
-    path = working_folder / Path(value).expanduser()
+    path = working_folder / os.path.expanduser(value)
     if path.is_relative_to(project_folder):
         return path.relative_to(project_folder).as_posix()
     return str(path)

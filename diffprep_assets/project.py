@@ -97,7 +97,7 @@ class Project:
         """
         text = str(name_or_file)
         if Path(text).suffix in RECIPE_SUFFIXES or os.sep in text:
-            return self._recipe_file(Path(text).expanduser())
+            return self._recipe_file(Path(os.path.expanduser(text)))
         files = self.recipe_files()
         found = [path for path in files if path.stem == text]
         if len(found) > 1:
@@ -171,7 +171,7 @@ def load_project(path: Path) -> Project:
 
 
 def _named(path: Path, *, origin: str) -> Path:
-    path = path.expanduser()
+    path = Path(os.path.expanduser(path))
     file = path if path.is_file() else path / PROJECT_FILE
     if not file.is_file():
         raise SettingError(

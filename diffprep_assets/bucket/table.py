@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from diffprep_resources.storage.atomic import replace_file
+from diffprep_resources.storage.parquet_tables import readable_table, table_head
 
 ROWS_PER_GROUP = 1024
 
@@ -115,17 +116,13 @@ class BucketTableWriter:
 
 def read_metadata(path: Path) -> dict[str, Any] | None:
     """The metadata of a whole table; None when there is none."""
-    try:
-        metadata = pq.read_schema(path).metadata
-    except (FileNotFoundError, pa.ArrowInvalid):
-        return None
-    return json.loads(metadata[b"diffprep"])
+    return table_head(path)
 
 
 def read_rows(path: Path) -> Iterator[BucketRow]:
     """The table's rows, a thousand in memory at a time."""
     names = [column.name for column in fields(BucketRow)]
-    with pq.ParquetFile(path) as file:
+    with readable_table(path), pq.ParquetFile(path) as file:
         for batch in file.iter_batches(ROWS_PER_GROUP):
             for row in batch.to_pylist():
                 values = {name: row[name] for name in names}

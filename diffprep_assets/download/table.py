@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from diffprep_assets.freshness import digest_of, fingerprint
 from diffprep_resources.sources.base import FileStamp
 from diffprep_resources.storage.atomic import replace_file
+from diffprep_resources.storage.parquet_tables import readable_table, table_head
 
 SCHEMA = pa.schema(
     [
@@ -43,16 +44,14 @@ def write_stamps(path: Path, stamps: list[FileStamp], *, fingerprint: str) -> No
 def read_stamps(path: Path) -> list[FileStamp]:
     """The stamps of a part, in source order."""
     names = {column.name for column in fields(FileStamp)}
+    with readable_table(path):
+        rows = pq.read_table(path).to_pylist()
     return [
-        FileStamp(**{name: value for name, value in row.items() if name in names})
-        for row in pq.read_table(path).to_pylist()
+        FileStamp(**{name: value for name, value in row.items() if name in names}) for row in rows
     ]
 
 
 def read_fingerprint(path: Path) -> str | None:
     """The fingerprint of a whole stamps table; None when there is none."""
-    try:
-        metadata = pq.read_schema(path).metadata
-    except (FileNotFoundError, pa.ArrowInvalid):
-        return None
-    return json.loads(metadata[b"diffprep"])["fingerprint"]
+    head = table_head(path)
+    return head["fingerprint"] if head else None

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +24,7 @@ from diffprep_assets.layout import Layout
 from diffprep_assets.leftovers import remove_all_leftovers
 from diffprep_assets.recipe.stage_fields import published_fields
 from diffprep_assets.rejects import Reject, bucket_rejects, write_rejects
-from diffprep_assets.shard.record import ShardRecord, read_record
+from diffprep_assets.shard.record import ShardRecord, mark_bad_keys, read_record
 from diffprep_assets.shard.worker import finished_tar, shard_task
 from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.shard_plan.table import read_head as read_plan_head
@@ -31,6 +32,7 @@ from diffprep_assets.source_index.table import SourceIndex, read_index
 from diffprep_assets.stage_inputs import missing_partitions, missing_whole_stage, shards_of_plan
 from diffprep_resources.errors import DiffprepError
 from diffprep_resources.storage.atomic import write_bytes
+from diffprep_resources.storage.parquet_tables import DamagedTableError
 from diffprep_resources.storage.row_file import float32_rows
 
 
@@ -77,20 +79,21 @@ def prepare(dataset: Dataset) -> Prepared:
     if last is None or {name: last.get(name) for name in now} != now:
         layout.prepared.unlink(missing_ok=True)
         finalize = dataset.recipe.output.finalize
-        publication = publish(
-            layout,
-            shards=[
-                FinishedShard(cast(Split, shard.split), record)
-                for shard, record in zip(shards, records, strict=True)
-            ],
-            description=replace(
-                _description(dataset, index, listed=listed, rejects=rejects),
-                pictures=card_pictures(dataset, records) if finalize else None,
-            ),
-            nested=dataset.recipe.image.mode != "image_size",
-            empty=_empty_encodings(dataset) if finalize else None,
-            finalize=finalize,
-        )
+        with _damage_is_marked(layout):
+            publication = publish(
+                layout,
+                shards=[
+                    FinishedShard(cast(Split, shard.split), record)
+                    for shard, record in zip(shards, records, strict=True)
+                ],
+                description=replace(
+                    _description(dataset, index, listed=listed, rejects=rejects),
+                    pictures=card_pictures(dataset, records) if finalize else None,
+                ),
+                nested=dataset.recipe.image.mode != "image_size",
+                empty=_empty_encodings(dataset) if finalize else None,
+                finalize=finalize,
+            )
         added, removed = len(publication.added), len(publication.removed)
         content = {
             "fingerprint": wanted,
@@ -114,6 +117,17 @@ def prepare(dataset: Dataset) -> Prepared:
         added=added,
         removed=removed,
     )
+
+
+@contextmanager
+def _damage_is_marked(layout: Layout) -> Iterator[None]:
+    """A shard whose rows turn out damaged is written anew by the next run."""
+    try:
+        yield
+    except DamagedTableError as error:
+        if error.path.parent == layout.shard_samples("x").parent:
+            mark_bad_keys(layout.shard_bad(error.path.stem), [])
+        raise
 
 
 def check_counts(dataset: str, *, listed: int, written: int, rejects: Counter[str]) -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from diffprep_assets.shard.tar_writer import TarPart
 from diffprep_resources.storage.atomic import replace_file, write_bytes
+from diffprep_resources.storage.parquet_tables import readable_table
 
 RECORD_VERSION = 1
 
@@ -132,14 +133,18 @@ def write_samples(path: Path, rows: Sequence[SampleRow]) -> None:
 
 
 def sample_columns(path: Path, *names: str) -> tuple[list[Any], ...]:
-    """Some columns of one shard's rows, in tar order, without reading the others."""
-    table = pq.read_table(path, columns=list(names))
+    """Some columns of one shard's rows, in tar order, without reading the others. Raises
+    DamagedTableError."""
+    with readable_table(path):
+        table = pq.read_table(path, columns=list(names))
     return tuple(table.column(name).to_pylist() for name in names)
 
 
 def read_samples(path: Path, *, where: pc.Expression | None = None) -> list[SampleRow]:
-    """The rows of one shard, in tar order; with `where`, only those that it holds true of."""
-    rows = pq.read_table(path, schema=SAMPLES_SCHEMA, filters=where).to_pylist()
+    """The rows of one shard, in tar order; with `where`, only those that it holds true of.
+    Raises DamagedTableError."""
+    with readable_table(path):
+        rows = pq.read_table(path, schema=SAMPLES_SCHEMA, filters=where).to_pylist()
     return [
         SampleRow(**{**row, "parts": tuple(TarPart(**part) for part in row["parts"])})
         for row in rows

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from diffprep_assets.bucket.table import BucketRow
 from diffprep_assets.shard_plan.plan import Bucket, Candidate
+from diffprep_resources.storage.parquet_tables import readable_table
 
 COLUMNS = [
     "source_key",
@@ -28,7 +29,7 @@ COLUMNS = [
 def kept_samples(tables: Iterable[tuple[str, Path]]) -> Iterator[Candidate]:
     """Kept rows of the bucket tables, given as (part, path) in order of parts."""
     for part, path in tables:
-        with pq.ParquetFile(path) as file:
+        with readable_table(path), pq.ParquetFile(path) as file:
             for batch in file.iter_batches(4096, columns=COLUMNS):
                 for row in batch.to_pylist():
                     if row["code"] is None:

@@ -24,6 +24,7 @@ from diffprep_assets.shard_plan.plan import (
     PlanState,
 )
 from diffprep_resources.storage.atomic import replace_file
+from diffprep_resources.storage.parquet_tables import readable_table, table_head
 
 ROWS_PER_GROUP = 16_384
 
@@ -119,11 +120,7 @@ def read_shards(path: Path) -> list[PlannedShard]:
 
 def read_head(path: Path) -> dict[str, Any] | None:
     """What stands in a table's metadata; None when there is no whole table."""
-    try:
-        metadata = pq.read_schema(path).metadata
-    except (FileNotFoundError, pa.ArrowInvalid):
-        return None
-    return json.loads(metadata[b"diffprep"])
+    return table_head(path)
 
 
 def samples_of_shard(path: Path, shard: str) -> list[PlannedSample]:
@@ -144,7 +141,7 @@ def _write(path: Path, table: pa.Table, head: dict[str, Any]) -> None:
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with pq.ParquetFile(path) as file:
+    with readable_table(path), pq.ParquetFile(path) as file:
         for batch in file.iter_batches(ROWS_PER_GROUP):
             yield from batch.to_pylist()
 

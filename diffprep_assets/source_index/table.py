@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from diffprep_assets.freshness import digest_of
 from diffprep_assets.source_index.parts import IndexedFile, RemoteFacts, SourceParts
 from diffprep_resources.storage.atomic import replace_file
+from diffprep_resources.storage.parquet_tables import readable_table, table_head
 
 SCHEMA = pa.schema(
     [
@@ -82,7 +83,8 @@ def read_index(path: Path) -> SourceIndex | None:
     head = read_head(path)
     if head is None:
         return None
-    files = tuple(map(_file, pq.read_table(path).to_pylist()))
+    with readable_table(path):
+        files = tuple(map(_file, pq.read_table(path).to_pylist()))
     return SourceIndex(
         SourceParts(files, head["limits"]),
         head["revision"],
@@ -105,8 +107,4 @@ def _file(row: dict[str, Any]) -> IndexedFile:
 
 def read_head(path: Path) -> dict[str, Any] | None:
     """What stands in the index's metadata; None when there is no whole index."""
-    try:
-        metadata = pq.read_schema(path).metadata
-    except (FileNotFoundError, pa.ArrowInvalid):
-        return None
-    return json.loads(metadata[b"diffprep"])
+    return table_head(path)

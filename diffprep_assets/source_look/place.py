@@ -64,7 +64,7 @@ def _remote(text: str) -> dict[str, str]:
 
 
 def _local(place: Place) -> dict[str, str]:
-    path = Path(place.working_folder, Path(place.text).expanduser())
+    path = Path(place.working_folder, os.path.expanduser(place.text))
     if path.is_dir():
         return _folder(place, path)
     if path.is_file():

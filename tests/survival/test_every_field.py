@@ -354,7 +354,7 @@ CHANGES: dict[str, list[Change]] = {
     "output.split_seed": [
         Change(1, base="three_splits", whole=PLANNED, why="output.split_seed 0 -> 1")
     ],
-    "output.license": [Change("cc-by-4.0", why="output.license null -> cc-by-4.0")],
+    "output.license": [Change("cc-by-4.0", why="output.license none -> cc-by-4.0")],
     "output.finalize": [Change(False, why="output.finalize true -> false")],
     "output.intermediates": [Change("keep", whole=())],
     "output.max_reject_rate": [Change(0.5, whole=())],

@@ -265,6 +265,23 @@ def test_an_output_among_the_tars_or_the_hub_folder_is_refused(refuse, tmp_path:
     assert "source.hf_dataset" in refuse(hub + "output: {output_dir: hub/out}\n")
 
 
+def test_an_output_beside_a_folder_of_tars_or_one_tar_is_fine(load, refuse, tmp_path: Path):
+    (tmp_path / "tars").mkdir()
+    for place in ("tars", "set.tar"):
+        source = f"source: {{type: webdataset, input_path: {place}}}\n"
+        assert load(source + "output: {output_dir: data/set}\n").output_dir.name == "set"
+        refuse(source + "output: {output_dir: .}\n")
+    message = refuse(
+        "source: {type: webdataset, input_path: tars}\noutput: {output_dir: tars/out}\n"
+    )
+    assert f"lies inside source.input_path ({tmp_path / 'tars'})" in message
+
+
+def test_the_home_of_nobody_is_a_path_like_any_other(load, tmp_path: Path):
+    text = "source: {type: directory, input_dir: in}\noutput: {output_dir: ~no_such_user/x}\n"
+    assert load(text).output_dir == tmp_path / "~no_such_user" / "x"
+
+
 @pytest.mark.parametrize("pattern", ["data/raw-*/*.tar", "data/raw/*.tar", "data/*/a/*.tar"])
 def test_an_output_where_no_tar_of_the_glob_can_be_is_fine(load, pattern: str):
     text = (
