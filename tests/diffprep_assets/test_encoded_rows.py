@@ -68,23 +68,23 @@ def tar_shard(layout: Layout, make_shard: Finished) -> Callable[..., str]:
     return make
 
 
-def test_a_row_is_found_in_the_row_file_first_and_the_first_shard_first(
+def test_a_row_is_found_in_a_tar_first_else_in_a_row_file_and_in_the_first_shard_first(
     layout: Layout, tar_shard: Callable[..., str], draw_tensors: Callable[..., Any]
 ):
     shard, former = tar_shard(0, "ab"), tar_shard(1, "bc")
-    write_rows(layout, shard, ["t-a"], value=7)
+    write_rows(layout, shard, ["t-d", "t-a"], value=7)
     shards = [shard, former, "none-such"]
     with encoded_rows(layout, "encode_text", shards=shards, wanted=ASKED) as rows:
-        found = rows.find("t-a")
+        found = rows.find("t-d")
         assert found is not None
         assert found["prompt_embeds"].tolist() == [[7.0] * 3] * 2
-        for name, sample_id in (("t-b", 1), ("t-c", 1)):
+        for name, sample_id in (("t-a", 0), ("t-b", 1), ("t-c", 1)):
             found = rows.find(name)
             assert found is not None
             assert found.keys() == {"prompt_embeds", "pooled_prompt_embeds"}
             wanted = draw_tensors(sample_id, width=64, height=32, version="v1")
             assert all(found[key].equal(wanted[key]) for key in found)
-        assert rows.find("t-d") is None
+        assert rows.find("t-e") is None
         assert rows.find("l-a") is None
     with encoded_rows(layout, "encode_latents", shards=[shard], wanted=ASKED) as rows:
         found = rows.find("l-b")
