@@ -89,13 +89,14 @@ def test_the_devices_of_a_killed_process_are_free_at_once(tmp_path: Path):
 def test_a_step_that_waits_takes_what_comes_free(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     first = pool(tmp_path, "auto").lease("cuda:1")
     first.__enter__()
+    taken, take = os.pipe()
     child = os.fork()
     if child == 0:
         with pool(tmp_path, "auto").lease("cuda:0"):
+            os.write(take, b"!")
             time.sleep(1)
         os._exit(0)
-    while not (tmp_path / ".devices" / "cuda-0.lock").exists():
-        time.sleep(0.01)
+    assert os.read(taken, 1) == b"!"
     with pool(tmp_path, "auto", wait_s=30).lease() as devices:
         assert list(devices) == ["cuda:0"]
     assert [record.message.split(" (")[0] for record in caplog.records] == [
