@@ -103,7 +103,7 @@ def _planned(
         found = _found(request, dataset, loading, progress=progress, probe=probe)
         warnings = plan_warnings(found.facts)
         if not as_json:
-            out.print(plan_screen(found.facts, warnings))
+            out.print(plan_screen(found.facts, warnings, width=out.width))
         if html is not None:
             page = plan_page(found.facts, warnings, list(sheets(dataset, found.chosen)))
             write_bytes(html, page.encode())

@@ -23,10 +23,13 @@ from diffprep_assets.run_report import in_one_line
 
 BUCKETS_SHOWN = 16
 BAR = 12
+BAR_COLUMN = 4
+# Columns of a terminal in which the whole table of buckets fits.
+WIDE = 98
 
 
-def plan_screen(facts: PlanFacts, warnings: Sequence[PlanWarning]) -> Group:
-    """Everything, section by section, warnings last, where the eye ends."""
+def plan_screen(facts: PlanFacts, warnings: Sequence[PlanWarning], *, width: int) -> Group:
+    """Everything, section by section, warnings last, where the eye ends. `width` in characters."""
     parts: list[RenderableType] = [
         Text.from_markup(
             f"[bold]{escape(facts.dataset)}[/]  [dim]{escape(facts.source)}; {escape(facts.sizing)}"
@@ -34,7 +37,7 @@ def plan_screen(facts: PlanFacts, warnings: Sequence[PlanWarning]) -> Group:
     ]
     for title, lines in (
         ("Samples", _samples(facts)),
-        ("Buckets", _buckets(facts)),
+        ("Buckets", _buckets(facts, narrow=width < WIDE)),
         ("Captions", _captions(facts)),
         ("Loading", iter([_sentence(loading_sentence(facts.loading))])),
         ("Bytes", _bytes(facts)),
@@ -80,17 +83,22 @@ def _samples(facts: PlanFacts) -> Iterator[RenderableType]:
             yield _sentence(f"{words}: {', '.join(named)}", "dim")
 
 
-def _buckets(facts: PlanFacts) -> Iterator[RenderableType]:
+def _buckets(facts: PlanFacts, *, narrow: bool) -> Iterator[RenderableType]:
+    """A row a bucket; a narrow one leaves out what the other columns tell too."""
     table = _table(
-        *("tier", "size", "samples", "share", "", "MP kept", "cut off", "enlarged", "shards"),
-        *("left over",),
-        left=2,
+        *(() if narrow else ("tier",)),
+        *("size", "samples", "share"),
+        *(() if narrow else ("",)),
+        *("MP kept", "cut off", "enlarged", "shards", "left over"),
+        left=1 if narrow else 2,
     )
-    table.columns[4].justify = "left"
+    if not narrow:
+        table.columns[BAR_COLUMN].justify = "left"
     shown = sorted(facts.buckets, key=lambda bucket: -bucket.samples)[:BUCKETS_SHOWN]
     most = max(bucket.share for bucket in shown)
     for bucket in (bucket for bucket in facts.buckets if bucket in shown):
-        table.add_row(*_bucket_cells(bucket, most))
+        cells = _bucket_cells(bucket, most)
+        table.add_row(*(cells[1:BAR_COLUMN] + cells[BAR_COLUMN + 1 :] if narrow else cells))
     yield table
     if len(facts.buckets) > len(shown):
         rest = facts.samples.kept - sum(bucket.samples for bucket in shown)

@@ -81,9 +81,11 @@ def test_the_plan_tells_the_bytes_that_a_run_then_writes(project: "ProjectFolder
     assert done["probe"]["skipped"] == "every shard is made already"
 
 
+@pytest.mark.parametrize("width", [80, 100])
 def test_it_shows_samples_buckets_captions_and_warnings_on_one_screen(
-    project: "ProjectFolder", plan: Command
+    project: "ProjectFolder", plan: Command, monkeypatch: pytest.MonkeyPatch, width: int
 ):
+    monkeypatch.setenv("COLUMNS", str(width))
     project.write_pictures(range(9))
     for number in (1, 2):
         caption = project.pictures / "captions" / f"p{number:03d}.txt"
@@ -94,12 +96,14 @@ def test_it_shows_samples_buckets_captions_and_warnings_on_one_screen(
     shown = plan("--html", "plan.html", "--batch-size", 3, "--ranks", 2, "--workers", 0).stdout
     assert "9 in, 8 kept (train 8), 1 rejected" in shown
     assert re.search(r"unreadable_image 1 *\n +images/p003.jpg: not a picture", shown)
-    assert re.search(r"64 +64x64 +8 +100%", shown)
+    assert re.search(
+        r"^ +64 +64x64 +8 +100%" if width == 100 else r"^ +64x64 +8 +100%", shown, re.M
+    )
     assert re.search(r"T5 +24 ", shown)
     assert "Not timed: --no-probe was given." in shown
     for code in ("W001", "W004", "W005", "W010", "W015"):
         assert code in shown
-    assert max(len(line) for line in shown.splitlines()) <= 100
+    assert max(len(line) for line in shown.splitlines()) <= width
     page = Path("plan.html").read_text("utf-8")
     assert not re.findall(r"(?:src|href)=\"(?!data:|#)|url\(|@import|<script", page)
     assert page.count("data:image/jpeg;base64,") == 1
