@@ -274,7 +274,7 @@ def test_a_vae_of_other_channels_leaves_the_old_dataset_until_all_is_done(
     old = sorted(path.name for path in project.layout().output_dir.glob("*.tar"))
     write_wide_vae(tmp_path / "vae8")
     project.write_recipe_over(model={"vae_path": str(tmp_path / "vae8")})
-    # The text encoders are gone for now: latents are made anew, and nothing is published.
+    # The text encoders are away: latents are made anew, and nothing is published.
     caption = next((project.pictures / "captions").iterdir())
     text = caption.read_bytes()
     caption.write_text("another caption")
