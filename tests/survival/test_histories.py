@@ -272,7 +272,9 @@ class History:
         self.rotten = True
 
     def flip_byte(self) -> None:
-        path = self.chance.choice(self.files())
+        # Without the metadata of `finalize` no digest is published, and nothing can tell.
+        told = self.dataset().recipe.output.finalize
+        path = self.chance.choice([path for path in self.files() if told or path.suffix != ".tar"])
         data = bytearray(path.read_bytes())
         if data:
             self.lose(path)
@@ -534,12 +536,6 @@ EVENTS = {
 }
 
 
-TEXT_IN_ANOTHER_BATCH = pytest.mark.xfail(
-    reason="a caption's T5 row in the tar is 4.8e-7 from the same caption encoded alone, which is "
-    "not explained: probed slots and neighbours give equal bytes"
-)
-
-
 @pytest.fixture(scope="session")
 def oracle() -> Oracle:
     return Oracle()
@@ -549,8 +545,7 @@ def oracle() -> Oracle:
     ("seed", "steps"),
     [
         (1, 5),
-        *[pytest.param(seed, 25, marks=pytest.mark.long) for seed in (*range(2, 6), *range(7, 12))],
-        pytest.param(6, 25, marks=[pytest.mark.long, TEXT_IN_ANOTHER_BATCH]),
+        *[pytest.param(seed, 25, marks=pytest.mark.long) for seed in range(2, 12)],
     ],
 )
 def test_after_any_history_the_dataset_is_what_the_source_is(
