@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from diffprep_assets import plan_command
 from diffprep_assets.cli import app
 from diffprep_assets.freshness import STAGES
 from diffprep_assets.run_report import PART_STAGES
@@ -85,7 +87,8 @@ def test_the_plan_tells_the_bytes_that_a_run_then_writes(project: "ProjectFolder
 def test_it_shows_samples_buckets_captions_and_warnings_on_one_screen(
     project: "ProjectFolder", plan: Command, monkeypatch: pytest.MonkeyPatch, width: int
 ):
-    monkeypatch.setenv("COLUMNS", str(width))
+    # The command's own console may have taken its width from the environment as it was imported.
+    monkeypatch.setattr(plan_command, "out", Console(width=width))
     project.write_pictures(range(9))
     for number in (1, 2):
         caption = project.pictures / "captions" / f"p{number:03d}.txt"
