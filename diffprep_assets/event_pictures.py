@@ -17,7 +17,7 @@ from diffprep_assets.shard_plan.members import Member, members_of_shard
 from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_resources.errors import DiffprepError
 from diffprep_resources.pictures.bar_chart import bar_chart
-from diffprep_resources.pictures.contact_sheet import Tile, contact_sheet
+from diffprep_resources.pictures.contact_sheet import Tile, contact_sheet, kept_part
 from diffprep_resources.pictures.decode import PictureLimits, load_upright
 from diffprep_resources.sources.base import FileStamp, Location
 
@@ -124,11 +124,7 @@ def _tiles(dataset: Dataset, chosen: Iterable[_Choice]) -> Iterator[Tile]:
         except (DiffprepError, OSError):
             continue
         width, height = picture.size
-        left, top, kept_width, kept_height = choice.crop
-        kept = (
-            *(left / width, top / height),
-            *((left + kept_width) / width, (top + kept_height) / height),
-        )
+        kept = kept_part(choice.crop, width=width, height=height)
         picture.thumbnail((SIDE, SIDE), reducing_gap=3.0)
         whole = kept == (0.0, 0.0, 1.0, 1.0)
         yield Tile(picture, choice.label, None if whole else kept)

@@ -40,9 +40,8 @@ class Failed:
 class PartitionRun:
     """What a partitioned stage is to do. `finished` looks on disk, before a model is loaded;
     `extra` tasks are no partitions of their own, and fail the run when they fail.
-    `samples_per_process` are worth the start of a process, which loads `worker_bytes`
-    and `imports` libraries. With more
-    than `max_reject_rate` of its samples rejected, the run stops."""
+    `samples_per_process` are worth the start of a process, which loads `worker_bytes` and the
+    libraries `imports`. With more than `max_reject_rate` of its samples rejected, the run stops."""
 
     stage: str
     unit: Unit

@@ -11,8 +11,8 @@ from diffprep_assets.plan_report.facts import DISTORTED_BEYOND
 from diffprep_assets.plan_report.table_pass import ShownRow
 from diffprep_assets.quantities import share_text
 from diffprep_assets.shard_plan.plan import Bucket
-from diffprep_resources.errors import SampleReject, SourceChangedError
-from diffprep_resources.pictures.contact_sheet import Tile, contact_sheet
+from diffprep_resources.errors import DiffprepError, SourceChangedError
+from diffprep_resources.pictures.contact_sheet import Tile, contact_sheet, kept_part
 from diffprep_resources.pictures.decode import PictureLimits, load_upright
 from diffprep_resources.sources.base import Location
 
@@ -49,7 +49,7 @@ def sheets(dataset: Dataset, chosen: Mapping[Bucket, Sequence[ShownRow]]) -> Ite
         for row in rows:
             try:
                 tiles.append(_tile(dataset, row))
-            except (SampleReject, SourceChangedError, FileNotFoundError):
+            except (DiffprepError, OSError):
                 continue
         if tiles:
             jpeg = contact_sheet(tiles, columns=COLUMNS, side=SIDE, max_bytes=most)
@@ -69,10 +69,8 @@ def _tile(dataset: Dataset, row: ShownRow) -> Tile:
     if picture.size != (width, height):
         raise SourceChangedError(f"source changed since bucket: {row['source_key']}")
     picture.thumbnail((2 * SIDE, 2 * SIDE), Image.Resampling.BOX)
-    left, top = row["crop_left"], row["crop_top"]
-    right, bottom = left + row["crop_width"], top + row["crop_height"]
-    kept = (left / width, top / height, right / width, bottom / height)
-    return Tile(picture, _label(row), kept)
+    crop = (row["crop_left"], row["crop_top"], row["crop_width"], row["crop_height"])
+    return Tile(picture, _label(row), kept_part(crop, width=width, height=height))
 
 
 def _label(row: ShownRow) -> str:

@@ -29,6 +29,15 @@ class Tile:
     kept: tuple[float, float, float, float] | None = None
 
 
+def kept_part(
+    crop: tuple[int, int, int, int], *, width: int, height: int
+) -> tuple[float, float, float, float]:
+    """A crop (left, top, width, height) in a picture's pixels, as a tile's fractions of it."""
+    left, top, crop_width, crop_height = crop
+    right, bottom = left + crop_width, top + crop_height
+    return left / width, top / height, right / width, bottom / height
+
+
 def contact_sheet(
     tiles: Sequence[Tile], *, columns: int, side: int, max_bytes: int | None = None
 ) -> bytes:
