@@ -29,6 +29,15 @@ RejectCode = Literal[
     "source_missing",
     "encoder_failed",
     "non_finite",
+    "duplicate",
+    "skip_list",
+    "filter_min_side",
+    "filter_max_aspect",
+    "filter_caption_length",
+    "filter_banned",
+    "filter_where",
+    "filter_null",
+    "split_leak",
 ]
 REJECT_CODES: tuple[str, ...] = get_args(RejectCode)
 

@@ -1,23 +1,24 @@
 """Bytes of a picture file as upright sRGB pixels, and what `bucket` must know before that.
 
-Both functions open the bytes by `open_picture` and decode by `_upright_pixels`, so the size that is
+All functions open the bytes by `open_picture` and decode by `_upright_pixels`, so the size that is
 planned and the size that is encoded are one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PIL import Image, ImageColor
 
 from diffprep_resources.errors import SampleReject
 from diffprep_resources.pictures.color import color_notes, to_srgb
 from diffprep_resources.pictures.opening import (
+    TURNED,
     OpenedPicture,
     PictureLimits,
     open_picture,
     reading_picture,
 )
 
-__all__ = ["PictureInfo", "PictureLimits", "load_upright", "probe"]
+__all__ = ["PictureInfo", "PictureLimits", "load_gray", "load_upright", "probe"]
 
 _TRANSPOSES = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -68,10 +69,30 @@ def load_upright(data: bytes, *, limits: PictureLimits, background: str) -> Imag
     `background` is a colour such as '#ffffff' that shows through transparent pixels. Raises
     SampleReject unreadable_image, unsupported_format, too_small or too_large.
     """
-    red, green, blue = ImageColor.getrgb(background)[:3]
     with reading_picture():
         opened = open_picture(data, limits=limits)
-        return _upright_pixels(opened, background=(red, green, blue))
+        return _upright_pixels(opened, background=_color(background))
+
+
+def load_gray(data: bytes, *, limits: PictureLimits, background: str, side: int) -> Image.Image:
+    """The picture of `load_upright` in grey, mode L; for looking at, not for training.
+
+    A JPEG comes at a half, a quarter or an eighth of its size where both sides stay at `side` or
+    more: its decoder scales in passing. Raises as `load_upright`.
+    """
+    with reading_picture():
+        opened = open_picture(data, limits=limits)
+        if opened.image.draft("L", (side, side)) is not None:
+            width, height = opened.image.size
+            turned = opened.orientation in TURNED
+            size = (height, width) if turned else (width, height)
+            opened = replace(opened, width=size[0], height=size[1])
+        return _upright_pixels(opened, background=_color(background)).convert("L")
+
+
+def _color(text: str) -> tuple[int, int, int]:
+    red, green, blue = ImageColor.getrgb(text)[:3]
+    return red, green, blue
 
 
 def _upright_pixels(opened: OpenedPicture, *, background: tuple[int, int, int]) -> Image.Image:

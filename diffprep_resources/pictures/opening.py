@@ -18,7 +18,8 @@ from diffprep_resources.pictures.structure import wholeness
 MAX_SIDE = 65_535
 """Longest side in pixels that is read; JPEG's own limit."""
 
-_TURNED = (5, 6, 7, 8)
+TURNED = (5, 6, 7, 8)
+"""EXIF orientations that exchange width and height."""
 
 # Pillow refuses over 179 million pixels whatever a recipe allows. Nothing here is decoded before
 # the recipe's own limit was looked at.
@@ -132,8 +133,8 @@ def _upright_size(image: ImageFile.ImageFile, *, turn: int) -> tuple[int, int]:
     width, height = image.size
     tags = getattr(image, "tag_v2", None)
     # Pillow gives a TIFF's size as turned already by its own tag (not by one in XMP).
-    already = tags is not None and tags.get(ExifTags.Base.Orientation) in _TURNED
-    return (height, width) if (turn in _TURNED) != already else (width, height)
+    already = tags is not None and tags.get(ExifTags.Base.Orientation) in TURNED
+    return (height, width) if (turn in TURNED) != already else (width, height)
 
 
 def _check_size(width: int, height: int, *, limits: PictureLimits) -> None:

@@ -4,7 +4,7 @@ Every path of a source is POSIX, relative to the source's root, and valid UTF-8 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from diffprep_resources.errors import SampleReject
@@ -65,6 +65,20 @@ class SourceSample:
     reject: SampleReject | None = None
 
 
+class PlainText(str):
+    """A value that its file gives no type: a cell of a CSV, the text of a tar member."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFields:
+    """The fields of one picture that were asked for, in that order; None where one is missing."""
+
+    source_key: str
+    values: tuple[object, ...]
+
+
 FILE_KEY = "(file)"
 """Stands for the member or row in the source_key of a reject that speaks of a whole file."""
 
@@ -104,6 +118,21 @@ class Source(ABC):
     @abstractmethod
     def samples(self, stamps: Iterable[FileStamp]) -> Iterator[SourceSample]:
         """Every picture of the files, as a sample or a reject, holding one picture at a time."""
+
+    def field_stamps(self, stamps: Iterable[FileStamp]) -> Iterator[FileStamp]:
+        """The stamps, each with the file that holds its picture's fields in place of the caption
+        file; unchanged where a picture's fields lie with its caption."""
+        return iter(stamps)
+
+    @abstractmethod
+    def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
+        """Fields of every picture of the files, as `field_stamps` gives them, in source order,
+        without reading pictures. A name is a column, a member's suffix, or a dotted path into JSON.
+        """
+
+    @abstractmethod
+    def field_names(self, stamps: Iterable[FileStamp]) -> set[str]:
+        """Names of fields that the first pictures of the files have, for messages."""
 
     @abstractmethod
     def read_image(self, location: Location) -> bytes:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from diffprep_resources.errors import SampleReject, SettingError
@@ -10,6 +10,7 @@ from diffprep_resources.sources.base import (
     FileStamp,
     Listing,
     Location,
+    SampleFields,
     Source,
     SourceFile,
     SourceSample,
@@ -36,6 +37,7 @@ from diffprep_resources.sources.names import (
     split_suffix,
     suffix_label,
 )
+from diffprep_resources.sources.picture_fields import PictureFields, local_field_stamps
 
 
 class DirectorySource(Source):
@@ -121,6 +123,18 @@ class DirectorySource(Source):
         if split_suffix(path)[1] != "json":
             return data
         return first_caption(parse_json(data, where=path), self._keys.caption_keys)
+
+    def field_stamps(self, stamps: Iterable[FileStamp]) -> Iterator[FileStamp]:
+        """The stamps, each with the JSON or metadata file that goes with its picture."""
+        return local_field_stamps(self._root, stamps)
+
+    def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
+        """Fields of the JSON or metadata file of each stamp."""
+        return PictureFields(self._root).fields(stamps, names)
+
+    def field_names(self, stamps: Iterable[FileStamp]) -> set[str]:
+        """Names in the JSON or metadata files of the first stamps."""
+        return PictureFields(self._root).names(stamps)
 
     def read_image(self, location: Location) -> bytes:
         """The picture file's bytes."""

@@ -13,6 +13,8 @@ from diffprep_resources.errors import SampleReject
 DEFAULT_IMAGE_KEYS = ("image", "jpg", "jpeg", "png", "webp", "img", "photo")
 DEFAULT_CAPTION_KEYS = ("caption", "text", "txt", "description", "prompt")
 
+_DEEPEST_NAME = 4
+
 
 @dataclass(frozen=True, slots=True)
 class FieldKeys:
@@ -91,12 +93,34 @@ def first_caption(value: object, keys: Iterable[str]) -> object:
     if not isinstance(value, Mapping):
         return value
     for key in keys:
-        found = lookup(value, key)
-        if found is None and key.startswith("json."):
-            found = lookup(value, key.removeprefix("json."))
+        found = field_of(value, key)
         if found is not None and not isinstance(found, Mapping):
             return found
     return None
+
+
+def field_of(value: object, name: str) -> object:
+    """What a parsed JSON object or row holds under `name`, with or without a leading `json.`."""
+    found = lookup(value, name)
+    if found is None and name.startswith("json."):
+        return lookup(value, name.removeprefix("json."))
+    return found
+
+
+def names_in(value: object, *, prefix: str = "", depth: int = 0) -> set[str]:
+    """Dotted paths of what nested objects hold, text that is a JSON object among them."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {prefix}
+    if not isinstance(value, Mapping) or depth == _DEEPEST_NAME:
+        return {prefix} if prefix else set()
+    found: set[str] = set()
+    for key, inner in value.items():
+        path = f"{prefix}.{key}" if prefix else str(key)
+        found |= names_in(inner, prefix=path, depth=depth + 1)
+    return found
 
 
 def parse_json(data: bytes, *, where: str) -> object:

@@ -5,7 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
-from diffprep_resources.sources.base import FileStamp, Location, SourceSample
+from diffprep_resources.sources.base import (
+    FileStamp,
+    Location,
+    SampleFields,
+    SourceSample,
+)
 from diffprep_resources.sources.fields import FieldKeys
 from diffprep_resources.sources.huggingface import HuggingFaceSource
 from diffprep_resources.sources.metadata_files import is_metadata
@@ -51,6 +56,18 @@ class KindReader:
         """Every picture of the files, as a sample or a reject."""
         for kind, run in groupby(stamps, key=_stamp_kind):
             yield from self._of(kind).samples(run)
+
+    def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
+        """Fields of every picture of the files."""
+        for kind, run in groupby(stamps, key=_stamp_kind):
+            yield from self._of(kind).fields(run, names)
+
+    def field_names(self, stamps: Iterable[FileStamp]) -> set[str]:
+        """Names of fields of the first file of each kind, or of the first pictures."""
+        found: set[str] = set()
+        for kind, run in groupby(stamps, key=_stamp_kind):
+            found |= self._of(kind).field_names(run)
+        return found
 
     def read_image(self, location: Location) -> bytes:
         return self._of(kind_of(location.path)).read_image(location)

@@ -1,16 +1,17 @@
 """A local folder laid out like a Hub dataset: tables, tars, or pictures with metadata files."""
 
 import os
-import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from diffprep_resources.errors import SampleReject, SettingError
 from diffprep_resources.sources.base import (
     FileStamp,
     Listing,
     Location,
+    SampleFields,
     Source,
     SourceFile,
     SourceSample,
@@ -21,8 +22,8 @@ from diffprep_resources.sources.file_kinds import KindReader, kind_of
 from diffprep_resources.sources.hub_layout import HubChoice
 from diffprep_resources.sources.huggingface import HuggingFaceSource
 from diffprep_resources.sources.local_files import file_status, read_file, stamps_below, walk_files
-from diffprep_resources.sources.metadata_files import METADATA_NAMES
 from diffprep_resources.sources.names import inside, path_to_bytes
+from diffprep_resources.sources.picture_fields import local_field_stamps, metadata_above
 from diffprep_resources.sources.shapes import Chosen, HubShape
 
 
@@ -91,15 +92,21 @@ class HubFolderSource(Source):
 
     def _metadata(self, picture: str) -> tuple[str, os.stat_result] | None:
         """The nearest metadata file in or above the picture's folder."""
-        folder = picture
-        while folder:
-            folder = folder.rpartition("/")[0]
-            for name in METADATA_NAMES:
-                path = f"{folder}/{name}" if folder else name
-                status = file_status(inside(self._root, path))
-                if status is not None and not stat.S_ISDIR(status.st_mode):
-                    return path, status
-        return None
+        path = metadata_above(self._root, picture)
+        status = None if path is None else file_status(inside(self._root, path))
+        return None if path is None or status is None else (path, status)
+
+    def field_stamps(self, stamps: Iterable[FileStamp]) -> Iterator[FileStamp]:
+        """The stamps, those of pictures with the JSON or metadata file that goes with each."""
+        for kind, group in groupby(stamps, key=lambda stamp: kind_of(stamp.path)):
+            run = list(group)
+            yield from local_field_stamps(self._root, run) if kind == "pictures" else run
+
+    def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
+        return self._reader.fields(stamps, names)
+
+    def field_names(self, stamps: Iterable[FileStamp]) -> set[str]:
+        return self._reader.field_names(stamps)
 
     def samples(self, stamps: Iterable[FileStamp]) -> Iterator[SourceSample]:
         return self._reader.samples(stamps)

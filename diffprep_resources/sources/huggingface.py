@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from diffprep_resources.sources.base import (
     FileStamp,
     Listing,
     Location,
+    SampleFields,
     Source,
     SourceFile,
     SourceSample,
@@ -36,6 +37,7 @@ from diffprep_resources.sources.names import (
     split_suffix,
     suffix_label,
 )
+from diffprep_resources.sources.parquet_fields import column_names, row_values
 from diffprep_resources.sources.parquet_rows import (
     UNREADABLE,
     Column,
@@ -237,6 +239,28 @@ class HuggingFaceSource(Source):
                 return read_file(self._root, candidate)
         message = f"{path} is not in the dataset's folder"
         raise SampleReject("source_missing", message, transient=True)
+
+    def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
+        """Values of every row, of the columns that the names lead to; bytes are not read."""
+        for stamp in stamps:
+            try:
+                file = open_parquet(inside(self._root, stamp.path))
+            except UNREADABLE as error:
+                as_reject(error, what=stamp.path)
+                continue
+            with file:
+                for row, values in enumerate(row_values(file, names, what=stamp.path)):
+                    yield SampleFields(member_key(stamp.path, row), values)
+
+    def field_names(self, stamps: Iterable[FileStamp]) -> set[str]:
+        """The columns of the first file that can be read, and what is in them by dotted path."""
+        for stamp in stamps:
+            try:
+                with open_parquet(inside(self._root, stamp.path)) as file:
+                    return column_names(file.schema_arrow)
+            except UNREADABLE as error:
+                as_reject(error, what=stamp.path)
+        return set()
 
     def read_image(self, location: Location) -> bytes:
         """The picture of one row."""

@@ -51,8 +51,19 @@ def captions_of(root: Root, path: str, keys: tuple[str, ...]) -> dict[str, objec
     Raises SampleReject where the file cannot be read or names no picture; a line that cannot is
     passed over, so that its picture has no caption.
     """
-    folder = path.rpartition("/")[0]
     found: dict[str, list[object]] = {}
+    for picture, row in named_rows(root, path):
+        found.setdefault(picture, []).append(_as_read(first_caption(row, keys)))
+    return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
+
+
+def named_rows(root: Root, path: str) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The composed path of a picture and its row, for every row that names one; a name in Windows'
+    way comes under both spellings.
+
+    Raises SampleReject where the file cannot be read or names no picture.
+    """
+    folder = path.rpartition("/")[0]
     named = False
     try:
         for row in metadata_rows(root, path):
@@ -62,12 +73,11 @@ def captions_of(root: Root, path: str, keys: tuple[str, ...]) -> dict[str, objec
             for spelt in {str(name or ""), str(name or "").replace("\\", "/")} - {""}:
                 picture = composed(posixpath.normpath(posixpath.join(folder, spelt)))
                 if is_safe(picture):
-                    found.setdefault(picture, []).append(_as_read(first_caption(row, keys)))
+                    yield picture, row
     except UNREADABLE as error:
         raise as_reject(error, what=path) from error
     if not named:
         raise SampleReject("no_caption", "no row of it names a picture; file_name does so")
-    return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
 
 
 def _as_read(caption: object) -> object:

@@ -1,13 +1,20 @@
 """Pictures below a root with captions in files of their own or in metadata files, as stamped."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from diffprep_resources.errors import SampleReject
-from diffprep_resources.sources.base import FileStamp, Location, SourceSample, rejected
+from diffprep_resources.sources.base import (
+    FileStamp,
+    Location,
+    SampleFields,
+    SourceSample,
+    rejected,
+)
 from diffprep_resources.sources.fields import FieldKeys, first_caption, parse_json
 from diffprep_resources.sources.local_files import MAX_CAPTION_BYTES, read_file, read_range
 from diffprep_resources.sources.metadata_files import captions_of, is_metadata, metadata_reject
 from diffprep_resources.sources.names import Root, composed, split_suffix
+from diffprep_resources.sources.picture_fields import PictureFields
 
 
 class PictureReader:
@@ -32,6 +39,14 @@ class PictureReader:
                 yield rejected(stamp.path, location, reject)
             else:
                 yield SourceSample(stamp.path, location, image, caption)
+
+    def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
+        """Fields of the JSON or metadata file of each stamp."""
+        return PictureFields(self._root).fields(stamps, names)
+
+    def field_names(self, stamps: Iterable[FileStamp]) -> set[str]:
+        """Names in the JSON or metadata files of the first stamps."""
+        return PictureFields(self._root).names(stamps)
 
     def read_image(self, location: Location) -> bytes:
         """The picture file's bytes."""

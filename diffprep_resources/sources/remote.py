@@ -19,6 +19,7 @@ from diffprep_resources.sources.base import (
     FileStamp,
     Listing,
     Location,
+    SampleFields,
     Source,
     SourceFile,
     SourceSample,
@@ -195,6 +196,16 @@ class RemoteSource(Source):
         for stamp in stamps:
             self.bring([stamp], report=unheard)
             yield from self._reader.samples([stamp])
+
+    def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
+        """Fields of every picture, of its caption or metadata file where it is a file of its own;
+        fetches those that are not here."""
+        for stamp in stamps:
+            self.bring([stamp], report=unheard)
+            yield from self._reader.fields([stamp], names)
+
+    def field_names(self, stamps: Iterable[FileStamp]) -> set[str]:
+        return self._reader.field_names(stamps)
 
     def read_image(self, location: Location) -> bytes:
         self._bring(location.path)

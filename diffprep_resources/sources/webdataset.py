@@ -3,7 +3,7 @@
 import glob
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from diffprep_resources.errors import SampleReject, SettingError
 from diffprep_resources.sources.base import (
@@ -11,6 +11,7 @@ from diffprep_resources.sources.base import (
     FileStamp,
     Listing,
     Location,
+    SampleFields,
     Source,
     SourceFile,
     SourceSample,
@@ -39,6 +40,7 @@ from diffprep_resources.sources.names import (
     split_suffix,
     suffix_label,
 )
+from diffprep_resources.sources.tar_fields import TarFields
 from diffprep_resources.sources.tar_headers import TarMember, tar_members
 from diffprep_resources.sources.tar_samples import (
     TarIndex,
@@ -168,6 +170,26 @@ class WebDatasetSource(Source):
             )
             raise SampleReject("truncated_archive", message)
         return None
+
+    def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
+        """Fields of every picture of the tars, of the members that go with it."""
+        for stamp in stamps:
+            index = self._index(stamp.path)
+            if index.pictures:
+                with open(inside(self._root, stamp.path), "rb") as file:
+                    reader = TarFields(index, file.fileno())
+                    for picture in index.pictures:
+                        key = member_key(stamp.path, picture.key)
+                        yield SampleFields(key, reader.values(picture, names))
+
+    def field_names(self, stamps: Iterable[FileStamp]) -> set[str]:
+        """Names of fields of the first pictures of the first tar that has any."""
+        for stamp in stamps:
+            index = self._index(stamp.path)
+            if index.pictures:
+                with open(inside(self._root, stamp.path), "rb") as file:
+                    return TarFields(index, file.fileno()).names()
+        return set()
 
     def _index(self, path: str) -> TarIndex:
         """The index of a tar; that of the last one asked for is kept."""

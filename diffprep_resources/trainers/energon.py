@@ -1,22 +1,29 @@
-"""The task encoder that a trainer passes to energon to read a pre-encoded dataset.
+"""The task encoders that a trainer passes to energon: for pre-encoded and for raw datasets.
 
     get_train_dataset(path, batch_size=8, task_encoder=PreencodedTaskEncoder(), ...)
+    get_train_dataset(path, batch_size=8, task_encoder=RawTaskEncoder(), ...)
 
-Batches are uniform in shape, however many buckets the dataset has. Needs energon and torch only.
-Shapes: B samples, C latent channels, h w latent sides, L tokens, D and P embedding widths.
+Batches are uniform in shape, however many buckets the dataset has. Needs energon and torch, and
+Pillow for raw datasets.
+Shapes: B samples, C latent channels, h w latent sides, L tokens, D and P embedding widths, H W
+picture sides in pixels.
 """
 
+import io
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from megatron.energon import Cooker, DefaultTaskEncoder, Sample, basic_sample_keys, stateless
+from PIL import Image
 
 from diffprep_resources.trainers.tensors import tensor_from_bytes
 
 TENSORS = ("latents", "prompt_embeds", "pooled_prompt_embeds")
 RESAMPLE_TENSORS = ("mean", "logvar")
+PICTURES = ("jpg", "png", "webp")
 
 
 @dataclass(kw_only=True)
@@ -80,6 +87,59 @@ class PreencodedTaskEncoder(
             "__key__": [sample.__key__ for sample in samples],
             "__sources__": tuple(source for s in samples for source in s.__sources__ or ()),
             **{name: torch.stack([getattr(s, name) for s in samples]) for name in names},
+            "captions": [sample.caption for sample in samples],
+            "metadata": [sample.metadata for sample in samples],
+        }
+
+
+@dataclass(kw_only=True)
+class RawSample(Sample):
+    """One sample of a raw dataset: image [3, H, W] uint8 in sRGB; metadata is the json member."""
+
+    image: torch.Tensor
+    caption: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@stateless
+def cook_raw(sample: dict[str, Any]) -> RawSample:
+    """The sample with its picture decoded, whichever of `PICTURES` its member is. ValueError when
+    there is none."""
+    name = next((name for name in PICTURES if name in sample), None)
+    if name is None:
+        raise ValueError(f"sample {sample['__key__']}: no member {', '.join(PICTURES)}")
+    with Image.open(io.BytesIO(sample[name])) as picture:
+        pixels = np.array(picture.convert("RGB"))
+    return RawSample(
+        **basic_sample_keys(sample),
+        image=torch.from_numpy(pixels).permute(2, 0, 1).contiguous(),
+        caption=sample.get("txt", b"").decode("utf-8"),
+        metadata=json.loads(sample.get("json", b"{}")),
+    )
+
+
+class RawTaskEncoder(DefaultTaskEncoder[RawSample, RawSample, dict[str, Any], dict[str, Any]]):
+    """Reads `encoding: raw` datasets, of one or many buckets, into dicts.
+
+    Primus's own RawDiffusionTaskEncoder looks for a member named `images`, which neither its writer
+    nor ours makes: on these datasets its batches hold None.
+    """
+
+    decoder = None
+    cookers = (Cooker(cook_raw, has_subflavors={"encoding": "raw"}),)
+
+    def batch_group_criterion(self, sample: RawSample) -> tuple[tuple[int, ...], None]:
+        """Pictures of one size go into one batch, of the size that the loader was given."""
+        return tuple(sample.image.shape), None
+
+    @stateless
+    def batch(self, samples: list[RawSample]) -> dict[str, Any]:
+        """`images` [B, 3, H, W] uint8; `captions`, `metadata` and energon's `__key__` (lists of B)
+        and `__sources__`."""
+        return {
+            "__key__": [sample.__key__ for sample in samples],
+            "__sources__": tuple(source for s in samples for source in s.__sources__ or ()),
+            "images": torch.stack([sample.image for sample in samples]),
             "captions": [sample.caption for sample in samples],
             "metadata": [sample.metadata for sample in samples],
         }

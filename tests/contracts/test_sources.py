@@ -1,6 +1,7 @@
 """What every kind of source promises."""
 
 import io
+import json
 import pickle
 import tarfile
 from collections.abc import Callable
@@ -23,6 +24,12 @@ def picture(file: int, number: int) -> bytes:
     return f"{file}-{number}".encode() * (number + 1)
 
 
+def fields(file: int, number: int) -> dict[str, object]:
+    """What the source holds of a picture besides its caption; the first has no score."""
+    score = {} if number == 0 else {"score": number}
+    return {**score, "meta": {"file": f"f{file}", "tags": ["a", f"t{number}"]}}
+
+
 def directory(root: Path) -> Source:
     for file in range(NUM_FILES):
         for number in range(NUM_PICTURES):
@@ -30,6 +37,7 @@ def directory(root: Path) -> Source:
             stem.parent.mkdir(exist_ok=True)
             stem.with_suffix(".jpg").write_bytes(picture(file, number))
             stem.with_suffix(".txt").write_text("words")
+            stem.with_suffix(".json").write_text(json.dumps(fields(file, number)))
     return DirectorySource(root)
 
 
@@ -37,7 +45,9 @@ def webdataset(root: Path) -> Source:
     for file in range(NUM_FILES):
         with tarfile.open(root / f"{file}.tar", "w") as tar:
             for number in range(NUM_PICTURES):
-                for suffix, data in (("txt", b"words"), ("jpg", picture(file, number))):
+                stored = json.dumps(fields(file, number)).encode()
+                members = (("txt", b"words"), ("jpg", picture(file, number)), ("json", stored))
+                for suffix, data in members:
                     info = tarfile.TarInfo(f"{number:02}.{suffix}")
                     info.size = len(data)
                     tar.addfile(info, io.BytesIO(data))
@@ -47,7 +57,9 @@ def webdataset(root: Path) -> Source:
 def huggingface(root: Path) -> Source:
     for file in range(NUM_FILES):
         images = [{"bytes": picture(file, number), "path": "x"} for number in range(NUM_PICTURES)]
-        table = pa.table({"image": images, "text": ["words"] * NUM_PICTURES})
+        rows = [fields(file, number) for number in range(NUM_PICTURES)]
+        columns = {name: [row.get(name) for row in rows] for name in ("score", "meta")}
+        table = pa.table({"image": images, "text": ["words"] * NUM_PICTURES, **columns})
         pq.write_table(table, root / f"train-{file}.parquet", row_group_size=6)
     return HuggingFaceSource(root)
 
@@ -104,3 +116,21 @@ def test_stamps_keep_the_order_asked_for_and_pass_over_what_is_gone(source: Sour
 def test_a_source_on_disk_has_no_revision(source: Source) -> None:
     assert source.revision() is None
     assert source.files_per_part == (4096 if isinstance(source, DirectorySource) else 1)
+
+
+def test_fields_are_read_by_dotted_names_for_every_picture_in_source_order(source: Source) -> None:
+    samples = read(source)
+    stamps = list(source.stamps(file.path for file in source.listing().files))
+    held = list(source.field_stamps(stamps))
+    names = ["meta.tags.1", "score", "meta.file", "nothing.here"]
+    found = list(pickle.loads(pickle.dumps(source)).fields(held, names))
+    assert [picture.source_key for picture in found] == [sample.source_key for sample in samples]
+    assert [picture.values for picture in found] == [
+        (f"t{number}", number or None, f"f{file}", None)
+        for file in range(NUM_FILES)
+        for number in range(NUM_PICTURES)
+    ]
+    assert [stamp.path for stamp in held] == [stamp.path for stamp in stamps]
+    known = source.field_names(held)
+    assert {"score", "meta.file"} <= known
+    assert not known & {"image", "image.bytes", "jpg"}

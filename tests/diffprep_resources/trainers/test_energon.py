@@ -6,15 +6,27 @@ import json
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from megatron.energon import WorkerConfig, get_loader, get_train_dataset, get_val_dataset
+from megatron.energon import (
+    DefaultTaskEncoder,
+    WorkerConfig,
+    get_loader,
+    get_train_dataset,
+    get_val_dataset,
+)
 from megatron.energon.flavors.webdataset.base_webdataset import BaseWebdatasetFactory
+from PIL import Image
 
-from diffprep_resources.trainers.energon import PreencodedTaskEncoder, resample_latents
+from diffprep_resources.trainers.energon import (
+    PreencodedTaskEncoder,
+    RawTaskEncoder,
+    resample_latents,
+)
 
 WORKERS = WorkerConfig(rank=0, world_size=1, num_workers=0)
 SHAPES = ((16, 4, 8), (16, 8, 4), (16, 6, 6))
@@ -43,13 +55,42 @@ def sample(number: int, *, resample: bool) -> dict[str, torch.Tensor]:
 
 
 def make_dataset(folder: Path, numbers: Iterable[int], *, resample: bool = False) -> Path:
+    samples = {}
+    for number in numbers:
+        tensors = sample(number, resample=resample)
+        members = {f"{name}.pth": saved(tensor) for name, tensor in tensors.items()}
+        members["caption.txt"] = f"caption {number} \u00e9".encode()
+        members["json"] = json.dumps({"source_key": f"{number}.jpg"}).encode()
+        samples[number] = members
+    return write_dataset(folder, samples, encoding="preencoded")
+
+
+def picture(number: int) -> np.ndarray:
+    """uint8 [H, W, 3]; three sizes take turns."""
+    rng = np.random.default_rng(number)
+    return rng.integers(0, 256, (*((16, 32), (32, 16), (24, 24))[number % 3], 3), dtype=np.uint8)
+
+
+def make_raw_dataset(folder: Path, numbers: Iterable[int], *, kind: str) -> Path:
+    samples = {}
+    for number in numbers:
+        file = io.BytesIO()
+        options = {"lossless": True} if kind == "webp" else {}
+        Image.fromarray(picture(number)).save(file, {"jpg": "JPEG"}.get(kind, kind), **options)
+        samples[number] = {
+            kind: file.getvalue(),
+            "txt": f"caption {number} \u00e9".encode(),
+            "json": json.dumps({"source_key": f"{number}.png"}).encode(),
+        }
+    return write_dataset(folder, samples, encoding="raw")
+
+
+def write_dataset(
+    folder: Path, samples: Mapping[int, Mapping[str, bytes]], *, encoding: str
+) -> Path:
     folder.mkdir()
     with tarfile.open(folder / "000000.tar", "w:", format=tarfile.USTAR_FORMAT) as tar:
-        for number in numbers:
-            tensors = sample(number, resample=resample)
-            members = {f"{name}.pth": saved(tensor) for name, tensor in tensors.items()}
-            members["caption.txt"] = f"caption {number} \u00e9".encode()
-            members["json"] = json.dumps({"source_key": f"{number}.jpg"}).encode()
+        for number, members in samples.items():
             for name, data in members.items():
                 info = tarfile.TarInfo(f"{number:010d}.{name}")
                 info.size = len(data)
@@ -62,17 +103,19 @@ def make_dataset(folder: Path, numbers: Iterable[int], *, resample: bool = False
     )
     (folder / ".nv-meta/dataset.yaml").write_text(
         "__module__: megatron.energon\n__class__: CrudeWebdataset\n"
-        "subflavors:\n  encoding: preencoded\n"
+        f"subflavors:\n  encoding: {encoding}\n"
     )
     return folder
 
 
-def one_pass(folder: Path, *, batch_size: int) -> list[dict]:
+def one_pass(
+    folder: Path, *, batch_size: int, encoder: type[DefaultTaskEncoder] = PreencodedTaskEncoder
+) -> list[dict]:
     dataset = get_val_dataset(
         folder,
         worker_config=WORKERS,
         batch_size=batch_size,
-        task_encoder=PreencodedTaskEncoder(),
+        task_encoder=encoder(),
     )
     return list(get_loader(dataset, watchdog_timeout_seconds=None))
 
@@ -159,6 +202,34 @@ def test_a_sample_without_a_required_member_raises_with_its_key(
     keys = [key for batch in one_pass(folder, batch_size=3) for key in batch["__key__"]]
     assert keys == ["0000000000", "0000000002"]
     assert "sample 0000000001: no member latents.pth" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["jpg", "png", "webp"])
+def test_a_raw_pass_yields_every_picture_once_in_batches_of_one_size(
+    tmp_path: Path, kind: str
+) -> None:
+    folder = make_raw_dataset(tmp_path / "raw", range(8), kind=kind)
+    batches = one_pass(folder, batch_size=3, encoder=RawTaskEncoder)
+    keys = [key for batch in batches for key in batch["__key__"]]
+    assert sorted(keys) == [f"{number:010d}" for number in range(8)]
+    for batch in batches:
+        assert batch["images"].dtype == torch.uint8
+        assert len(batch["__key__"]) <= 3
+        for place, key in enumerate(batch["__key__"]):
+            wanted = torch.from_numpy(picture(int(key))).permute(2, 0, 1)
+            assert batch["images"][place].shape == wanted.shape
+            if kind != "jpg":
+                assert torch.equal(batch["images"][place], wanted)
+            assert batch["captions"][place] == f"caption {int(key)} \u00e9"
+            assert batch["metadata"][place] == {"source_key": f"{int(key)}.png"}
+
+
+def test_a_raw_sample_without_a_picture_raises_with_its_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_raw_dataset(tmp_path / "raw", range(2), kind="bmp")
+    assert one_pass(folder, batch_size=2, encoder=RawTaskEncoder) == []
+    assert "sample 0000000000: no member jpg, png, webp" in capsys.readouterr().err
 
 
 def test_importing_it_needs_neither_dagster_nor_diffusers() -> None:
