@@ -6,16 +6,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from diffprep_assets.freshness import fingerprint
+from diffprep_assets.encode_rejects import encode_rejects
+from diffprep_assets.freshness import digest_of, fingerprint
 from diffprep_assets.layout import Layout
 from diffprep_assets.recipe.folders import is_remote, overlap
+from diffprep_assets.recipe.formats import (
+    Format,
+    encode_stages,
+    first_format,
+    needs_latents,
+    needs_text,
+)
 from diffprep_assets.recipe.load import LoadedRecipe
 from diffprep_assets.recipe.schema import Recipe
 from diffprep_assets.recipe.stage_fields import (
+    format_field,
     generation_fields,
     latents_fields,
+    mds_fields,
     plan_fields,
+    raw_fields,
     shard_sizes,
+    split_key,
     text_fields,
 )
 from diffprep_assets.shard_plan.plan import PlannedShard, PlanSettings
@@ -61,7 +73,10 @@ class Dataset:
 
     @cached_property
     def layout(self) -> Layout:
-        return Layout(self.storage_root, self.name, self.loaded.output_dir)
+        """The layout of the recipe's first format; `layout.of` gives the others'."""
+        return Layout(
+            self.storage_root, self.name, self.loaded.output_dir, first_format(self.recipe)
+        )
 
     @property
     def field_keys(self) -> FieldKeys:
@@ -123,13 +138,22 @@ class Dataset:
 
     def check_encoders(self) -> None:
         """Raises ModelError where an encoder is missing or refused, before any data is fetched."""
-        if self.needs_encoders:
+        if self.needs_encoders and self._roles:
             _ = self.encoders
 
     @cached_property
     def identities(self) -> dict[str, ModelIdentity]:
-        """Which weights each encoder has, by role."""
-        return {role: identity for role, identity in self.encoders.identities().items()}
+        """Which weights each encoder has that the recipe's formats need, by role."""
+        if not self._roles:
+            return {}
+        found = self.encoders.identities().items()
+        return {role: identity for role, identity in found if role in self._roles}
+
+    @property
+    def _roles(self) -> tuple[str, ...]:
+        """The encoders whose output some format holds."""
+        vae = ("vae",) if needs_latents(self.recipe) else ()
+        return (*vae, "t5", "clip") if needs_text(self.recipe) else vae
 
     @cached_property
     def latents_settings(self) -> dict[str, Any]:
@@ -140,6 +164,19 @@ class Dataset:
         return text_fields(self.recipe, self._models)
 
     @property
+    def raw_settings(self) -> dict[str, Any]:
+        return raw_fields(self.recipe)
+
+    @property
+    def mds_settings(self) -> dict[str, Any]:
+        return mds_fields(self.recipe)
+
+    def settings_of(self, stage: str) -> dict[str, Any]:
+        """What a stage of finished shards reads of the recipe."""
+        own = {"shard_raw": self.raw_settings, "shard_mds": self.mds_settings}
+        return own.get(stage) or format_field(stage)
+
+    @property
     def plan_settings(self) -> PlanSettings:
         shares = self.recipe.output.shares
         return PlanSettings(
@@ -148,6 +185,8 @@ class Dataset:
             shuffle_seed=self.recipe.output.shuffle_seed,
             shares={"train": shares.train, "val": shares.val, "test": shares.test},
             split_seed=self.recipe.output.split_seed,
+            split_key=split_key(self.plan_fields),
+            resplit=self.recipe.output.resplit,
         )
 
     @property
@@ -170,6 +209,45 @@ class Dataset:
         }
         return fingerprint("shard", settings={}, inputs=inputs)
 
+    def raw_fingerprint(self, shard: PlannedShard) -> str:
+        """Covers pictures, captions and members, and whom encoding left out."""
+        inputs = self._stored_inputs(shard)
+        return fingerprint("shard_raw", settings=self.raw_settings, inputs=inputs)
+
+    def mds_fingerprint(self, shard: PlannedShard) -> str:
+        """As that of raw, with the encoded rows and caption columns that the recipe asks for."""
+        inputs = {**self._stored_inputs(shard), "columns": shard.columns_digest}
+        if self.recipe.mds.latents:
+            inputs["encode_latents"] = self.latents_fingerprint(shard)
+        if self.recipe.mds.text_latents:
+            inputs["encode_text"] = self.text_fingerprint(shard)
+        return fingerprint("shard_mds", settings=self.mds_settings, inputs=inputs)
+
+    def encode_fingerprints(self, shard: PlannedShard) -> dict[str, str]:
+        """What the shard's rows must carry at each encode stage that the recipe has."""
+        of = {"encode_latents": self.latents_fingerprint, "encode_text": self.text_fingerprint}
+        return {stage: of[stage](shard) for stage in encode_stages(self.recipe)}
+
+    def _stored_inputs(self, shard: PlannedShard) -> dict[str, str]:
+        made = self.encode_fingerprints(shard)
+        left_out = sorted(
+            {reject["sample_id"] for reject in encode_rejects(self.layout, shard.shard, made)}
+        )
+        return {
+            "pictures": shard.pictures_digest,
+            "captions": shard.captions_digest,
+            "shard_members": shard.members_digest,
+            "left_out": digest_of(left_out) if left_out else "",
+        }
+
+    def format_fingerprint(self, shard: PlannedShard, format: Format) -> str:
+        """The fingerprint of the finished shard in a format."""
+        return {
+            "energon": self.shard_fingerprint,
+            "raw": self.raw_fingerprint,
+            "mds": self.mds_fingerprint,
+        }[format](shard)
+
     @property
     def empty_text_fingerprint(self) -> str:
         """Fingerprint of the empty caption's encoding."""
@@ -186,9 +264,17 @@ class Dataset:
                 f"{self.loaded.path}: output.output_dir ({self.layout.output_dir}) {lies} the "
                 f"dataset's work folder ({self.layout.folder}); choose a folder apart from it"
             )
-        owner = {"recipe": self.name, "output_dir": str(self.layout.output_dir)}
+        first = first_format(self.recipe)
+        owner = {"recipe": self.name, "output_dir": str(self.layout.output_dir), "format": first}
         if self.layout.owner.exists():
-            found = json.loads(self.layout.owner.read_text())
+            found = {"format": "energon", **json.loads(self.layout.owner.read_text())}
+            if found["recipe"] == self.name and found["format"] != first:
+                raise SettingError(
+                    f"{self.loaded.path}: output.formats begins with {first}, but "
+                    f"{found['output_dir']} holds this dataset as {found['format']}: the first "
+                    f"format cannot change. List {found['format']} first, or give the dataset "
+                    f"another recipe name and output_dir"
+                )
             if found == owner:
                 return
             if found["recipe"] != self.name or Path(found["output_dir"]).exists():

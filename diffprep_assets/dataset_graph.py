@@ -1,23 +1,31 @@
 """One recipe's assets, in flow order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import dagster as dg
 
 from diffprep_assets.bucket.assets import bucket_asset
+from diffprep_assets.curate.assets import curate_asset
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.download.assets import download_asset
 from diffprep_assets.encode_latents.assets import encode_latents_asset
 from diffprep_assets.encode_text.assets import encode_text_asset
 from diffprep_assets.energon_prepare.assets import energon_prepare_asset
 from diffprep_assets.freshness import FORMAT_VERSIONS
+from diffprep_assets.mds_prepare.assets import mds_prepare_asset
 from diffprep_assets.partitions import stage_key
+from diffprep_assets.picture_hash.assets import picture_hash_asset
 from diffprep_assets.project import Project
+from diffprep_assets.raw_prepare.assets import raw_prepare_asset
+from diffprep_assets.recipe.formats import stages_of
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_assets.shard.assets import shard_asset
+from diffprep_assets.shard_mds.assets import shard_mds_asset
 from diffprep_assets.shard_plan.assets import shard_members_spec, shard_plan_asset
+from diffprep_assets.shard_raw.assets import shard_raw_asset
+from diffprep_assets.source_columns.assets import source_columns_asset
 from diffprep_assets.source_index.assets import source_index_asset
 from diffprep_assets.stage_versions import code_version
 from diffprep_assets.validate.assets import validate_asset
@@ -32,26 +40,41 @@ class DatasetGraph:
 
 
 def dataset_graph(dataset: Dataset, project: Project) -> DatasetGraph:
-    """source_index -> download -> bucket -> shard_plan -> shard_members -> encode_latents,
-    encode_text -> shard -> energon_prepare -> validate."""
+    """source_index -> download -> bucket (-> source_columns, picture_hash) -> curate -> shard_plan
+    -> shard_members -> encode_latents, encode_text -> shard -> energon_prepare -> validate.
+
+    Beside `shard` and `energon_prepare` stand those of the recipe's other formats; what no format
+    and no rule of the recipe asks for is not there.
+    """
     wait = project.lock_wait_minutes
     op_tags = dict(project.gpu_op_tags or {})
-    stages = [
-        source_index_asset(dataset, wait_minutes=wait),
-        download_asset(dataset, wait_minutes=wait),
-        bucket_asset(dataset, wait_minutes=wait),
-        shard_plan_asset(dataset, wait_minutes=wait),
-        encode_latents_asset(dataset, wait_minutes=wait, op_tags=op_tags),
-        encode_text_asset(dataset, wait_minutes=wait, op_tags=op_tags),
-        shard_asset(dataset, wait_minutes=wait),
-        energon_prepare_asset(dataset, wait_minutes=wait),
-        validate_asset(dataset, wait_minutes=wait),
-    ]
+    makers: dict[str, Callable[[], dg.AssetsDefinition]] = {
+        "source_index": lambda: source_index_asset(dataset, wait_minutes=wait),
+        "download": lambda: download_asset(dataset, wait_minutes=wait),
+        "bucket": lambda: bucket_asset(dataset, wait_minutes=wait),
+        "source_columns": lambda: source_columns_asset(dataset, wait_minutes=wait),
+        "picture_hash": lambda: picture_hash_asset(dataset, wait_minutes=wait),
+        "curate": lambda: curate_asset(dataset, wait_minutes=wait),
+        "shard_plan": lambda: shard_plan_asset(dataset, wait_minutes=wait),
+        "encode_latents": lambda: encode_latents_asset(dataset, wait_minutes=wait, op_tags=op_tags),
+        "encode_text": lambda: encode_text_asset(dataset, wait_minutes=wait, op_tags=op_tags),
+        "shard": lambda: shard_asset(dataset, wait_minutes=wait),
+        "shard_raw": lambda: shard_raw_asset(dataset, wait_minutes=wait),
+        "shard_mds": lambda: shard_mds_asset(dataset, wait_minutes=wait),
+        "energon_prepare": lambda: energon_prepare_asset(dataset, wait_minutes=wait),
+        "raw_prepare": lambda: raw_prepare_asset(dataset, wait_minutes=wait),
+        "mds_prepare": lambda: mds_prepare_asset(dataset, wait_minutes=wait),
+        "validate": lambda: validate_asset(dataset, wait_minutes=wait),
+    }
     describe = partial(_described, page=_page_of(dataset), dataset=dataset)
-    described = [stage.map_asset_specs(describe) for stage in stages]
-    return DatasetGraph(
-        dataset, [*described[:4], describe(shard_members_spec(dataset)), *described[4:]]
-    )
+    assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
+    for stage in stages_of(dataset.recipe):
+        if stage not in makers:
+            continue
+        assets.append(makers[stage]().map_asset_specs(describe))
+        if stage == "shard_plan":
+            assets.append(describe(shard_members_spec(dataset)))
+    return DatasetGraph(dataset, assets)
 
 
 def _page_of(dataset: Dataset) -> dict[str, dg.MetadataValue]:

@@ -111,15 +111,15 @@ def row_path(layout: Layout, stage: str, shard: str) -> Path:
 
 
 def whole_record(layout: Layout, shard: str) -> ShardRecord | None:
-    """The record of a finished shard whose tar is there in full; None otherwise, also while
-    another tar takes its place."""
+    """The record of a finished shard of the layout's format whose file is there in full; None
+    otherwise, also while another takes its place."""
     record = read_record(layout.shard_record(shard))
     if record is None or not has_table(layout.shard_samples(shard)):
         return None
     if layout.shard_next_record(shard).exists():
         return None
     try:
-        size = layout.shard_tar(shard).stat().st_size
+        size = layout.shard_file(shard).stat().st_size
     except FileNotFoundError:
         return None
     return record if size == record.size_bytes else None
@@ -134,6 +134,7 @@ def _add_row_file(rows: EncodedRows, path: Path, stack: ExitStack) -> None:
 
 
 def _add_tar(rows: EncodedRows, layout: Layout, shard: str) -> None:
+    layout = layout.of("energon")
     record = whole_record(layout, shard)
     if record is None:
         return
@@ -143,7 +144,7 @@ def _add_tar(rows: EncodedRows, layout: Layout, shard: str) -> None:
     except DamagedTableError as error:
         logger.warning("shard %s is encoded again: %s", shard, error)
         return
-    rows.add_tar(layout.shard_tar(shard), record, (row for row in samples if row.key not in bad))
+    rows.add_tar(layout.shard_file(shard), record, (row for row in samples if row.key not in bad))
 
 
 def _tensors_in_tar(

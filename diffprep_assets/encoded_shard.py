@@ -124,6 +124,7 @@ def encoded_result(
 
 def finish_broken_commit(layout: Layout, shard: str) -> None:
     """Settle a tar's commit that a crash broke off, so that its rows can be used again."""
+    layout = layout.of("energon")
     if layout.shard_next_record(shard).exists():
         lock = layout.partition_lock("shard", shard)
         with hold(lock, holder=f"a run mending {shard}", wait_s=LOCK_WAIT_S):
@@ -141,6 +142,7 @@ def finished_rows(layout: Layout, stage: str, task: PartitionTask) -> PartitionR
         codes = [reject["code"] for reject in header.rejects]
         counts = reused_counts(len(header.metadata["sample_ids"]), codes)
         return PartitionResult(task.fingerprint, counts, path.stat().st_size)
+    layout = layout.of("energon")
     record = whole_record(layout, task.key)
     if record is None or layout.shard_bad(task.key).exists():
         return None

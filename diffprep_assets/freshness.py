@@ -15,14 +15,20 @@ FORMAT_VERSIONS = {
     "source_index": "1",
     "download": "1",
     "bucket": "1",
+    "source_columns": "1",
+    "picture_hash": "1",
+    "curate": "1",
     "shard_plan": "1",
     "encode_latents": "2",
     "encode_text": "1",
     "shard": "1",
+    "shard_raw": "1",
+    "shard_mds": "1",
     "energon_prepare": "1",
+    "raw_prepare": "1",
+    "mds_prepare": "1",
     "validate": "1",
 }
-STAGES = tuple(FORMAT_VERSIONS)
 
 
 def digest_of(value: Any) -> str:

@@ -19,7 +19,14 @@ from diffprep_assets.partitions import (
     sync_partitions,
 )
 from diffprep_assets.project import Project
+from diffprep_assets.recipe.formats import (
+    SHARD_STAGE,
+    part_stages,
+    prepare_stages,
+    shard_stages,
+)
 from diffprep_assets.recipe.names import asset_group_name
+from diffprep_assets.recipe.schema import Recipe
 from diffprep_assets.stop_signals import STOPPED, noticed_stop, same_handlers, stop_is_asked
 from diffprep_assets.way_out import with_way_out
 from diffprep_resources.errors import DiffprepError
@@ -34,13 +41,18 @@ PARENT = "diffprep/parent"
 DATASET = "diffprep/dataset"
 
 Runs = tuple[tuple[str | None, tuple[str, ...]], ...]
-RUNS: Runs = (
-    (None, ("source_index",)),
-    ("parts", ("download", "bucket", "shard_plan")),
-    ("shards", ("encode_latents", "encode_text", "shard", "energon_prepare", "validate")),
-)
-# Those that end with the plan: nothing is encoded.
-PLAN_RUNS = RUNS[:2]
+
+
+def runs_of(recipe: Recipe, *, plan_only: bool = False) -> Runs:
+    """The runs that make a dataset; with `plan_only` those that end with the plan, before anything
+    is encoded."""
+    planning: Runs = (
+        (None, ("source_index",)),
+        ("parts", (*part_stages(recipe), "curate", "shard_plan")),
+    )
+    if plan_only:
+        return planning
+    return *planning, ("shards", (*shard_stages(recipe), *prepare_stages(recipe), "validate"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +69,9 @@ def make_dataset(
     resources: Mapping[str, Any],
     encode_config: Mapping[str, Any] | None = None,
     tags: Mapping[str, str] | None = None,
-    runs: Runs = RUNS,
+    plan_only: bool = False,
 ) -> MadeDataset:
-    """The dataset made by `runs` in this process, one after another; stops at a failed one.
+    """The dataset made by its runs in this process, one after another; stops at a failed one.
 
     The caller holds the dataset's run lock.
     """
@@ -69,7 +81,7 @@ def make_dataset(
     definitions = dg.Definitions(assets=graph.assets, resources=resources)
     job = definitions.resolve_implicit_global_asset_job_def()
     with noticed_stop():
-        for unit, stages in runs:
+        for unit, stages in runs_of(graph.dataset.recipe, plan_only=plan_only):
             if stop_is_asked():
                 return MadeDataset(("run", STOPPED))
             with same_handlers():
@@ -211,8 +223,10 @@ def _run_config(
 ) -> dict[str, Any]:
     config: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
     given = dict(encode_config or {})
+    plan = {key: given.pop(key) for key in ("drop_skipped",) if key in given}
     retry = {key: value for key, value in given.items() if key == "retry_rejects"}
-    of_stage = {"encode_latents": given, "encode_text": given, "bucket": retry, "shard": retry}
+    of_stage = {"encode_latents": given, "encode_text": given, "bucket": retry, "shard_plan": plan}
+    of_stage |= dict.fromkeys(SHARD_STAGE.values(), retry)
     config["ops"] = {
         f"{asset_group_name(name)}__{stage}": {"config": of_stage[stage]}
         for stage in stages

@@ -1,20 +1,40 @@
-"""Every path of a dataset, on the storage root and in its output folder."""
+"""Every path of a dataset, on the storage root and in its output folders."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from diffprep_assets.recipe.formats import PREPARE_STAGE, SHARD_STAGE, Format
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where one dataset lives. `root` holds the work, `output_dir` what the trainer reads."""
+    """Where one dataset lives. `root` holds the work, `output_dir` what the trainer reads.
+
+    A dataset may have several outputs: finished shards, what was published of them, and
+    `output_dir` are those of `format`. The recipe's first format lies in its output_dir, `base`,
+    every other one in a folder of its name in there. `of` gives the layout of another format.
+    """
 
     root: Path
     dataset: str
     output_dir: Path
+    format: Format = "energon"
+    first: Format | None = None
+    base: Path | None = None
+
+    def of(self, format: Format) -> "Layout":
+        """The same dataset's layout in another format."""
+        first, base = self.first or self.format, self.base or self.output_dir
+        output_dir = base if format == first else base / format
+        return replace(self, output_dir=output_dir, format=format, first=first, base=base)
 
     @property
     def folder(self) -> Path:
         return self.root / self.dataset
+
+    def _named(self, name: str) -> str:
+        """`<name>` of the pre-encoded output, `<name>_<format>` of another."""
+        return name if self.format == "energon" else f"{name}_{self.format}"
 
     # -- the work ---------------------------------------------------------------------------
     @property
@@ -37,6 +57,28 @@ class Layout:
     def bucket(self, part: str) -> Path:
         return self.folder / "bucket" / f"{part}.parquet"
 
+    def source_columns(self, part: str) -> Path:
+        """Fields of the source that curation or a format reads."""
+        return self.folder / "source_columns" / f"{part}.parquet"
+
+    def picture_hash(self, part: str) -> Path:
+        """How each picture looks, in 64 bits."""
+        return self.folder / "picture_hash" / f"{part}.parquet"
+
+    @property
+    def curate(self) -> Path:
+        """The verdicts: who is left out, and who must share a split."""
+        return self.folder / "curate.parquet"
+
+    @property
+    def skip_lists(self) -> Path:
+        """Folder of the lists that `diffprep skip` stored."""
+        return self.folder / "skips"
+
+    def skip_list(self, name: str) -> Path:
+        """One list that `diffprep skip` stored."""
+        return self.skip_lists / f"{name}.parquet"
+
     @property
     def shard_plan(self) -> Path:
         """One row per sample that ever was planned."""
@@ -58,27 +100,34 @@ class Layout:
         """The encoding of the empty caption, beside the fingerprint that it was made with."""
         return self.folder / "text" / "empty.safetensors"
 
-    def shard_tar(self, shard: str) -> Path:
-        return self.folder / "shards" / f"{shard}.tar"
+    @property
+    def shards_folder(self) -> Path:
+        """Finished shards of the format, each with its rows and its record."""
+        return self.folder / self._named("shards")
+
+    def shard_file(self, shard: str) -> Path:
+        """The finished shard: a tar, or an MDS shard."""
+        suffix = "mds" if self.format == "mds" else "tar"
+        return self.shards_folder / f"{shard}.{suffix}"
 
     def shard_samples(self, shard: str) -> Path:
-        """One row per sample of the tar: offsets, digest, fingerprints."""
-        return self.folder / "shards" / f"{shard}.parquet"
+        """One row per sample of the shard: offsets, digest, fingerprints."""
+        return self.shards_folder / f"{shard}.parquet"
 
     def shard_record(self, shard: str) -> Path:
         """Fingerprint, size, digest, counts, rejects: it makes the shard whole."""
-        return self.folder / "shards" / f"{shard}.json"
+        return self.shards_folder / f"{shard}.json"
 
     def shard_next_samples(self, shard: str) -> Path:
-        """The rows of a tar that is about to take its place."""
-        return self.folder / "shards" / f"{shard}.next.parquet"
+        """The rows of a shard that is about to take its place."""
+        return self.shards_folder / f"{shard}.next.parquet"
 
     def shard_next_record(self, shard: str) -> Path:
-        """The record of a tar that is about to take its place; see shard/commit.py."""
-        return self.folder / "shards" / f"{shard}.next.json"
+        """The record of a shard that is about to take its place; see shard/commit.py."""
+        return self.shards_folder / f"{shard}.next.json"
 
     def shard_bad(self, shard: str) -> Path:
-        return self.folder / "shards" / f"{shard}.bad"
+        return self.shards_folder / f"{shard}.bad"
 
     @property
     def rejects(self) -> Path:
@@ -86,8 +135,13 @@ class Layout:
 
     @property
     def prepared(self) -> Path:
-        """What was last published whole: the fingerprint of energon_prepare."""
-        return self.folder / "prepared.json"
+        """What was last published whole of the format: the fingerprint of its prepare stage."""
+        return self.folder / f"{self._named('prepared')}.json"
+
+    @property
+    def published_state(self) -> Path:
+        """Which files of the output folder are this dataset's."""
+        return self.folder / f"{self._named('published')}.json"
 
     @property
     def validation(self) -> Path:
@@ -131,19 +185,29 @@ class Layout:
         folders = {
             "download": self.download("x").parent,
             "bucket": self.bucket("x").parent,
+            "source_columns": self.source_columns("x").parent,
+            "picture_hash": self.picture_hash("x").parent,
             "encode_latents": self.latents("x").parent,
             "encode_text": self.text("x").parent,
-            "shard": self.shard_tar("x").parent,
+            **{stage: self.of(format).shards_folder for format, stage in SHARD_STAGE.items()},
         }
         whole = {
             "source_index": self.source_index,
-            "energon_prepare": self.output_dir,
+            "curate": self.curate,
+            **{stage: self.of(format).output_dir for format, stage in PREPARE_STAGE.items()},
             "validate": self.validation,
         }
         # The plan is of two assets.
         return (folders | whole).get(stage, self.shard_plan)
 
     # -- what the trainer reads -------------------------------------------------------------
+    @property
+    def other_outputs(self) -> tuple[Path, ...]:
+        """Where outputs of other formats may lie inside this one's folder."""
+        if self.base not in (None, self.output_dir):
+            return ()
+        return tuple(self.output_dir / name for name in PREPARE_STAGE if name != self.format)
+
     @property
     def dataset_json(self) -> Path:
         return self.output_dir / "dataset.json"
@@ -160,6 +224,11 @@ class Layout:
     @property
     def published_empty_encodings(self) -> Path:
         return self.output_dir / "empty_encodings"
+
+    @property
+    def metadataset(self) -> Path:
+        """What blends the buckets' datasets, in layout `per_bucket`."""
+        return self.output_dir / "metadataset.yaml"
 
     @property
     def nv_meta(self) -> Path:

@@ -16,8 +16,7 @@ warnings.filterwarnings("ignore", message="Parameter `backfill_policy`", categor
 
 RECIPE_HASH = "diffprep/recipe_hash"
 
-PARTS = ("download", "bucket")
-SHARDS = ("encode_latents", "encode_text", "shard")
+PARTS = ("download", "bucket", "source_columns", "picture_hash")
 
 
 class RetryConfig(dg.Config):

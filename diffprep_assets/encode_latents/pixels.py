@@ -1,4 +1,5 @@
-"""The pixels of a planned sample, out of its picture's bytes: what the VAE sees."""
+"""A planned sample's picture out of its source's bytes: pixels as the VAE sees them, or the bytes
+that the raw and MDS outputs store."""
 
 import numpy as np
 import xxhash
@@ -9,6 +10,7 @@ from diffprep_assets.shard_plan.plan import Candidate
 from diffprep_resources.errors import SourceChangedError
 from diffprep_resources.pictures.decode import PictureLimits, load_upright
 from diffprep_resources.pictures.fit import Crop, fit
+from diffprep_resources.pictures.stored import Cut, StoredForm, stored_picture
 
 
 def planned_pixels(
@@ -18,18 +20,33 @@ def planned_pixels(
 
     Raises SourceChangedError for other bytes than `bucket` saw, SampleReject as `load_upright`.
     """
+    check_unchanged(data, sample=sample)
+    picture = load_upright(data, limits=limits, background=background)
+    cut = planned_cut(sample)
+    return fit(picture, crop=cut.crop, width=cut.width, height=cut.height)
+
+
+def planned_picture(
+    data: bytes, *, sample: Candidate, form: StoredForm, limits: PictureLimits, background: str
+) -> bytes:
+    """The file that is stored of those pixels. Raises as `planned_pixels` and `stored_picture`."""
+    check_unchanged(data, sample=sample)
+    cut = planned_cut(sample)
+    return stored_picture(data, cut=cut, form=form, limits=limits, background=background)
+
+
+def planned_cut(sample: Candidate) -> Cut:
+    """What of the upright picture becomes the sample, and its size."""
+    return Cut(Crop(*sample.crop), sample.bucket.width, sample.bucket.height)
+
+
+def check_unchanged(data: bytes, *, sample: Candidate) -> None:
+    """Raises SourceChangedError for other bytes than `bucket` saw."""
     if xxhash.xxh3_128_hexdigest(data) != sample.image_digest:
         raise SourceChangedError(
             f"source changed since bucket: {sample.source_key}; run download and bucket again, as "
             "`diffprep run` does"
         )
-    picture = load_upright(data, limits=limits, background=background)
-    return fit(
-        picture,
-        crop=Crop(*sample.crop),
-        width=sample.bucket.width,
-        height=sample.bucket.height,
-    )
 
 
 def member_pixels(dataset: Dataset, member: Member) -> np.ndarray:

@@ -6,6 +6,8 @@ for valid: its own check speaks of it.
 
 from collections.abc import Iterator, Mapping
 
+from diffprep_assets.recipe.bucket_checks import same_folders
+from diffprep_assets.recipe.mds_columns import unfit_names
 from diffprep_assets.recipe.problems import Problem, nearest
 
 # The first key of each is required.
@@ -34,6 +36,8 @@ def contradictions(written: Written) -> list[Problem]:
         *_splits(_section(written, "output")),
         *_image(_section(written, "image")),
         *_shard_sizes(_section(written, "output"), _section(written, "image")),
+        *_shapes(_section(written, "output"), _section(_section(written, "image"), "buckets")),
+        *_mds(written),
     ]
 
 
@@ -106,6 +110,36 @@ def _shard_sizes(output: Written, image: Written) -> Iterator[Problem]:
         )
     for tier in sorted(known - given):
         yield Problem(where, f"has no size for tier {tier} of image.buckets.tiers")
+
+
+def _mds(written: Written) -> Iterator[Problem]:
+    formats = _section(written, "output").get("formats")
+    if formats != "mds" and not (isinstance(formats, list | tuple) and "mds" in formats):
+        return
+    mode = _section(written, "model").get("vae_latent_mode")
+    if _section(written, "mds").get("latents") is True and mode != "resample":
+        yield Problem(
+            ("mds", "latents"),
+            "needs model.vae_latent_mode: resample, since MDS holds the posterior's mean and std, "
+            "not one draw",
+            (("model", "vae_latent_mode"),),
+        )
+    for name, reason in unfit_names(_section(_section(written, "mds"), "caption_columns")):
+        yield Problem(("mds", "caption_columns", name), f"{reason}; rename the field in the source")
+
+
+def _shapes(output: Written, buckets: Written) -> Iterator[Problem]:
+    if "shapes" not in buckets:
+        return
+    where = ("image", "buckets", "shapes")
+    if "patch" in buckets:
+        patch = ("image", "buckets", "patch")
+        why = "a table of shapes is made of no patches; remove one"
+        yield Problem(where, f"contradicts image.buckets.patch: {why}", (patch,))
+    formats = output.get("formats")
+    if formats == "mds" or (isinstance(formats, list | tuple) and "mds" in formats):
+        for message in same_folders(buckets["shapes"], buckets.get("tiers", (512, 1024))):
+            yield Problem(where, message, (("output", "formats"),))
 
 
 def _both(section: str, first: str, second: str, why: str) -> Problem:

@@ -72,6 +72,12 @@ class LoadedRecipe:
         path = self.recipe.auth.hf_token_file
         return None if path is None else absolute(path, base=self.base)
 
+    @property
+    def skip_lists(self) -> dict[str, Path]:
+        """Each of the recipe's skip lists, by its path as written, and where it is."""
+        written = self.recipe.curate.skip_lists or ()
+        return {text: absolute(text, base=self.base) for text in written}
+
     def model_reference(self, role: Role) -> str | None:
         """Absolute folder of local weights, else a name on the Hub; None where not overridden."""
         text: str | None = getattr(self.recipe.model, role)

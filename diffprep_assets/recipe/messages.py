@@ -26,6 +26,7 @@ _EXPECTED = {
     "dict_type": "must be a mapping of keys to values",
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
+    "too_long": "must have fewer items",
 }
 _BOUNDS = {
     "greater_than_equal": ("ge", "at least"),
@@ -136,6 +137,9 @@ def _or(words: Sequence[str]) -> str:
 
 
 def _description(model: type[BaseModel], where: Location) -> str:
+    """That of the key, or of the list that the place is in."""
+    while where and isinstance(where[-1], int):
+        where = where[:-1]
     owner = _model_at(model, where[:-1]) or model
     return owner.model_fields[str(where[-1])].description or "a value"
 

@@ -3,6 +3,9 @@
 Files of other tools carry them (`image_size` beside `variable_size: true`).
 """
 
+from collections.abc import Iterator
+
+from diffprep_assets.recipe.output import Mds
 from diffprep_assets.recipe.schema import Image, Recipe
 
 _IDLE_SIZES = {
@@ -23,4 +26,25 @@ def without_effect(recipe: Recipe, *, local_dataset: bool) -> tuple[str, ...]:
     ]
     if local_dataset and recipe.source.hf_revision:
         notes.append("source.hf_revision has no effect: source.hf_dataset is a local folder")
-    return tuple(notes)
+    return (*notes, *_of_formats(recipe), *_of_curation(recipe))
+
+
+def _of_formats(recipe: Recipe) -> Iterator[str]:
+    output, formats = recipe.output, recipe.output.formats
+    stored = "raw" in formats or "mds" in formats
+    if not stored and (output.image_format != "jpg" or output.image_quality is not None):
+        yield "output.image_format and image_quality have no effect: no format stores pictures"
+    elif output.image_format == "png" and output.image_quality is not None:
+        yield "output.image_quality has no effect: png is without loss"
+    if "mds" not in formats and recipe.mds != Mds():
+        yield "mds has no effect: output.formats does not list mds"
+    if output.layout == "per_bucket" and formats == ("mds",):
+        yield "output.layout has no effect: an MDS dataset has a folder for each bucket anyway"
+    elif output.layout == "per_bucket" and recipe.image.mode == "image_size":
+        yield "output.layout has no effect: with image.image_size there is one bucket"
+
+
+def _of_curation(recipe: Recipe) -> Iterator[str]:
+    dedup = recipe.curate.dedup
+    if dedup and dedup.method == "digest" and "max_distance" in dedup.model_fields_set:
+        yield "curate.dedup.max_distance has no effect: equal files have nothing that differs"

@@ -3,59 +3,30 @@
 A key that is null counts as not written. An empty text does too, where the default is null.
 """
 
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from diffprep_assets.bucket.shapes import table_buckets
+from diffprep_assets.recipe.bucket_checks import check_patches, check_table
 from diffprep_assets.recipe.contradictions import contradictions, without_empty
-from diffprep_assets.recipe.exact import Exact, Share, Side, Text
+from diffprep_assets.recipe.curation import Curate
+from diffprep_assets.recipe.exact import Exact, Side, Text
 from diffprep_assets.recipe.fields import (
     CronLine,
     KeyPath,
     KeyPaths,
-    LicenceName,
-    LocalFolder,
-    ShardSize,
+    Shapes,
     Texts,
     Tiers,
     TokenPath,
-    TrainShare,
-    Uncompressed,
 )
+from diffprep_assets.recipe.output import Mds, Output
+from diffprep_assets.recipe.section import Section
 from diffprep_resources.sources.fields import DEFAULT_CAPTION_KEYS, DEFAULT_IMAGE_KEYS
 
 ImageMode = Literal["image_size", "variable_size", "buckets"]
-
-
-class Shares(NamedTuple):
-    """How much of the dataset each split gets; exact, and 1 together."""
-
-    train: Fraction
-    val: Fraction
-    test: Fraction
-
-
-class Section(BaseModel):
-    """A frozen mapping of known keys; null means the default."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_default(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        fields = cls.model_fields
-        return {
-            key: value
-            for key, value in data.items()
-            if key not in fields
-            or not (value is None or (value == "" and fields[key].default is None))
-        }
 
 
 class Source(Section):
@@ -111,78 +82,6 @@ class DataFormat(Section):
         return (self.caption_key,) if self.caption_key else self.caption_keys
 
 
-class Splits(Section):
-    train: Share = Field(description="share of the samples, from 0 to 1")
-    val: Share = Field(default=Fraction(0), description="share of the samples, from 0 to 1")
-    test: Share = Field(default=Fraction(0), description="share of the samples, from 0 to 1")
-
-    @model_validator(mode="after")
-    def _whole(self) -> "Splits":
-        total = self.train + self.val + self.test
-        if total != 1:
-            raise ValueError(f"must sum to 1; train + val + test is {float(total):g}")
-        if self.train == 0:
-            raise ValueError("must leave something for train; a dataset's train is never empty")
-        return self
-
-
-class Output(Section):
-    output_dir: LocalFolder = Field(
-        description="the folder that the trainer reads; nothing else in it"
-    )
-    shard_size: ShardSize = Field(
-        default=1000, description="samples in a tar; with buckets also one for each tier"
-    )
-    max_samples: int | None = Field(
-        default=None, ge=1, description="take only the first this many samples, in source order"
-    )
-    shuffle_seed: int | None = Field(
-        default=None,
-        ge=0,
-        description="deal samples to shards in an order seeded by this; null keeps it",
-    )
-    train_split: TrainShare = Field(
-        default=Fraction(1), description="share of train; the rest is halved between val and test"
-    )
-    splits: Splits | None = Field(
-        default=None, description="the three shares, instead of train_split"
-    )
-    split_seed: int = Field(
-        default=0, ge=0, description="seed of the order in which splits are filled"
-    )
-    license: LicenceName | None = Field(
-        default=None, description="the dataset's licence as the Hub names it, for the card"
-    )
-    finalize: bool = Field(
-        default=True, description="write index and metadata; false publishes tars only"
-    )
-    intermediates: Literal["prune", "keep"] = Field(
-        default="prune",
-        description="prune removes latents and text once they are in a finished tar",
-    )
-    max_reject_rate: float = Field(
-        default=0.05,
-        ge=0,
-        le=1,
-        description="stop encoding when a larger share is rejected, after at least 200 samples",
-    )
-    compress: Uncompressed = Field(
-        default=False, description="must be false: a compressed tar cannot be indexed"
-    )
-
-    @property
-    def shares(self) -> Shares:
-        """The exact shares of train, val and test."""
-        if self.splits:
-            return Shares(self.splits.train, self.splits.val, self.splits.test)
-        half = (1 - self.train_split) / 2
-        return Shares(self.train_split, half, half)
-
-    def shard_size_of(self, tier: int) -> int:
-        """Samples in a shard of this tier."""
-        return self.shard_size[tier] if isinstance(self.shard_size, dict) else self.shard_size
-
-
 class Model(Section):
     model_path: Text = Field(
         default="black-forest-labs/FLUX.1-dev",
@@ -217,11 +116,31 @@ class Buckets(Section):
     max_upscale: Exact = Field(
         default=Fraction(4, 3), description="how much a side may grow at most"
     )
+    patch: int = Field(
+        default=16, ge=1, description="patches along a tier's side; shapes are made of them"
+    )
+    shapes: Shapes | None = Field(
+        default=None, description="a table of one's own, [[width, height], ...], for the tiers"
+    )
 
     @model_validator(mode="after")
     def _holds_the_square(self) -> "Buckets":
         if not self.min_aspect <= 1 <= self.max_aspect:
             raise ValueError("must have min_aspect of at most 1 and max_aspect of at least 1")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_made(self) -> "Buckets":
+        if self.shapes is None:
+            check_patches(self.tiers, patches=self.patch)
+        else:
+            used = self.tiers if "tiers" in self.model_fields_set else ()
+            check_table(
+                table_buckets(self.shapes, tiers=self.tiers),
+                used=used,
+                min_aspect=self.min_aspect,
+                max_aspect=self.max_aspect,
+            )
         return self
 
 
@@ -283,6 +202,8 @@ class Recipe(Section):
     model: Model = Field(default_factory=Model, description="the encoders")
     image: Image = Field(default_factory=Image, description="the size of the encoded pictures")
     captions: Captions = Field(default_factory=Captions, description="how captions are taken")
+    curate: Curate = Field(default_factory=Curate, description="which samples are left out")
+    mds: Mds = Field(default_factory=Mds, description="further columns of an MDS dataset")
     auth: Auth = Field(default_factory=Auth, description="access to the Hub")
     schedule: CronLine | None = Field(
         default=None, description="cron line on which the dataset is brought up to date"

@@ -4,12 +4,15 @@ Model paths are not here: a model's identity (commit or digest of its files) sta
 the fields stands the stage's format version, so that a raised one is told as a changed field is.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from diffprep_assets.freshness import FORMAT_VERSIONS
+from diffprep_assets.recipe.formats import PREPARE_STAGE, Format, image_quality
 from diffprep_assets.recipe.resolved import NO_BYTES, NO_BYTES_SECTIONS
-from diffprep_assets.recipe.schema import Recipe
+from diffprep_assets.recipe.schema import Buckets, Recipe
+from diffprep_assets.source_columns.wanted import wanted_columns
 
 # Say where things are; none of the bytes.
 PLACES = (
@@ -39,11 +42,19 @@ def format_field(stage: str) -> dict[str, Any]:
     return {f"{stage}.format": FORMAT_VERSIONS[stage]}
 
 
+def bucket_settings(buckets: Buckets) -> dict[str, Any]:
+    """The settings of `buckets` mode; those that came later only where they are not the default,
+    so that they make nothing stale."""
+    settings = buckets.model_dump(mode="json")
+    later = {"patch": 16, "shapes": None}
+    return {key: value for key, value in settings.items() if later.get(key, ...) != value}
+
+
 def size_fields(recipe: Recipe) -> dict[str, Any]:
     """The fields that decide which bucket a picture lies in, of the recipe's mode only."""
     image = recipe.image
     if image.buckets is not None:
-        return {"image.buckets": image.buckets.model_dump(mode="json")}
+        return {"image.buckets": bucket_settings(image.buckets)}
     if image.variable_size:
         return {"image.variable_size": True, "image.max_size": image.max_size}
     return {"image.image_size": image.image_size}
@@ -66,6 +77,24 @@ def bucket_fields(recipe: Recipe) -> dict[str, Any]:
     }
 
 
+def columns_fields(recipe: Recipe) -> dict[str, Any]:
+    """What `source_columns` reads: names only, whatever the recipe asks of them."""
+    return {**format_field("source_columns"), "columns": list(wanted_columns(recipe))}
+
+
+def hash_fields(recipe: Recipe) -> dict[str, Any]:
+    """What `picture_hash` reads."""
+    return {**format_field("picture_hash"), "image.background": recipe.image.background.lower()}
+
+
+def curate_fields(recipe: Recipe) -> dict[str, Any]:
+    """What `curate` reads; what skip lists hold counts too, where they lie does not."""
+    settings = recipe.curate.model_dump(mode="json", exclude={"skip_lists"})
+    asked = {key: value for key, value in settings.items() if value is not None}
+    asked["filters"] = {key: v for key, v in settings["filters"].items() if v is not None}
+    return {**format_field("curate"), "curate": asked}
+
+
 def generation_fields(recipe: Recipe) -> dict[str, Any]:
     """What deals every sample to a shard anew when it changes."""
     size = recipe.output.shard_size
@@ -73,14 +102,32 @@ def generation_fields(recipe: Recipe) -> dict[str, Any]:
     return size_fields(recipe) | {"output.shard_size": sizes}
 
 
+# What decides how splits are dealt; a change moves nothing that is in a split but with
+# output.resplit.
+SPLIT_FIELDS = ("output.splits", "output.split_seed", "curate.group_key")
+
+
+def split_key(fields: Mapping[str, Any]) -> str:
+    """The fields that decide how splits are dealt, as one text; null those that are not given."""
+    return json.dumps({name: fields.get(name) for name in SPLIT_FIELDS}, sort_keys=True)
+
+
 def plan_fields(recipe: Recipe) -> dict[str, Any]:
-    """What `shard_plan` reads."""
+    """What `shard_plan` reads; what came later only where it is asked for, so that it makes no
+    older plan stale."""
     output = recipe.output
+    columns = recipe.mds.caption_columns if "mds" in output.formats else None
+    later = {
+        "output.resplit": output.resplit,
+        "curate.group_key": recipe.curate.group_key,
+        "mds.caption_columns": sorted(columns or {}),
+    }
     return generation_fields(recipe) | {
         **format_field("shard_plan"),
         "output.shuffle_seed": output.shuffle_seed,
         "output.split_seed": output.split_seed,
         "output.splits": [str(share) for share in output.shares],
+        **{name: value for name, value in later.items() if value},
     }
 
 
@@ -109,9 +156,35 @@ def text_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def published_fields(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """What `energon_prepare` writes into dataset.json, less what says only where or when."""
-    return format_field("energon_prepare") | {
+def _stored_fields(recipe: Recipe, format: Format) -> dict[str, Any]:
+    """What decides the bytes of a stored picture."""
+    fields: dict[str, Any] = {
+        "image.background": recipe.image.background.lower(),
+        "output.image_format": recipe.output.image_format,
+    }
+    if recipe.output.image_format != "png":
+        fields["output.image_quality"] = image_quality(recipe, format)
+    return fields
+
+
+def raw_fields(recipe: Recipe) -> dict[str, Any]:
+    """What `shard_raw` reads."""
+    return format_field("shard_raw") | _stored_fields(recipe, "raw")
+
+
+def mds_fields(recipe: Recipe) -> dict[str, Any]:
+    """What `shard_mds` reads. Weights of caption columns are the trainer's."""
+    return format_field("shard_mds") | {
+        **_stored_fields(recipe, "mds"),
+        "mds.latents": recipe.mds.latents,
+        "mds.text_latents": recipe.mds.text_latents,
+        "mds.caption_columns": sorted(recipe.mds.caption_columns or {}),
+    }
+
+
+def published_fields(resolved: Mapping[str, Any], *, format: Format = "energon") -> dict[str, Any]:
+    """What a format's prepare stage writes into dataset.json, less what says only where or when."""
+    return format_field(PREPARE_STAGE[format]) | {
         f"{section}.{key}": value
         for section, values in resolved.items()
         if section not in NO_BYTES_SECTIONS

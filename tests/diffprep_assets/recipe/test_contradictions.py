@@ -59,6 +59,37 @@ OUTPUT = "output: {output_dir: out}\n"
             SOURCE + "output: {output_dir: o, shard_size: {512: 5}}\nimage: {buckets: {}}\n",
             "line 2: output.shard_size has no size for tier 1024 of image.buckets.tiers",
         ),
+        (
+            SOURCE + OUTPUT + "image:\n  buckets:\n    shapes: [[512, 512]]\n    patch: 8\n",
+            "lines 5 and 6: image.buckets.shapes contradicts image.buckets.patch",
+        ),
+        (
+            SOURCE
+            + "output: {output_dir: o, formats: [energon, mds]}\n"
+            + "image:\n  buckets: {shapes: [[512, 512], [640, 640], [1024, 1024]]}\n",
+            "lines 2 and 4: image.buckets.shapes holds 512x512 and 640x640, both of aspect 1.000 "
+            "in tier 512",
+        ),
+        (
+            SOURCE + OUTPUT + "image: {buckets: {shapes: [[1536, 640]]}}\n",
+            "1536x640 has 12/5: set max_aspect to that, or leave the shape out",
+        ),
+        (
+            SOURCE + OUTPUT + "image: {buckets: {shapes: [[1024, 1024]], tiers: [512, 1024]}}\n",
+            "none lies in 512: leave that tier out",
+        ),
+        (
+            SOURCE + OUTPUT + "image: {buckets: {shapes: [1024, 512]}}\n",
+            "image.buckets.shapes must be a list of [width, height], in pixels, got [1024, 512]",
+        ),
+        (
+            SOURCE + OUTPUT + "curate: {filters: {caption_length: [1]}}\n",
+            "curate.filters.caption_length[1] is required: [least, most] characters",
+        ),
+        (
+            SOURCE + OUTPUT + "image: {buckets: {tiers: [512, 1024], patch: 20}}\n",
+            "got {tiers: [512, 1024], patch: 20}; for tier 512 the nearest is 1280",
+        ),
     ],
 )
 def test_keys_that_cannot_stand_together_are_refused(refuse, text: str, message: str):
@@ -73,6 +104,9 @@ def test_keys_that_cannot_stand_together_are_refused(refuse, text: str, message:
         "image: {variable_size: true, buckets: null}\n",
         "image: {buckets: {}, center_crop: false}\n",
         "data_format: {image_key: null, image_keys: [b]}\n",
+        "image: {buckets: {shapes: [[1024, 1024], [832, 1216], [512, 512], [640, 640]]}}\n",
+        "image: {buckets: {shapes: [[1536, 640]], tiers: [1024], max_aspect: 12/5}}\n",
+        "image: {buckets: {tiers: [512, 1024], patch: 32}}\n",
     ],
 )
 def test_a_key_at_its_default_contradicts_nothing(load, text: str):

@@ -17,6 +17,11 @@ def test_a_minimal_recipe_gets_every_default(load, tmp_path: Path):
     assert loaded.name == "demo"
     assert loaded.resolved["output"] == {
         "output_dir": "out",
+        "formats": ["energon"],
+        "layout": "one",
+        "image_format": "jpg",
+        "image_quality": None,
+        "resplit": False,
         "shard_size": 1000,
         "max_samples": None,
         "shuffle_seed": None,

@@ -39,6 +39,8 @@ def test_numbers_stay_numbers_and_fractions_are_text(load):
         "min_aspect": "1/2",
         "max_aspect": "2",
         "max_upscale": "4/3",
+        "patch": 16,
+        "shapes": None,
     }
 
 

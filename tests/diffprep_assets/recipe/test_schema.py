@@ -47,6 +47,11 @@ def test_the_keys_are_those_of_the_design():
         "data_format": {"image_key", "caption_key", "image_keys", "caption_keys"},
         "output": {
             "output_dir",
+            "formats",
+            "layout",
+            "image_format",
+            "image_quality",
+            "resplit",
             "shard_size",
             "max_samples",
             "shuffle_seed",
@@ -80,6 +85,8 @@ def test_the_keys_are_those_of_the_design():
             "max_pixels",
         },
         "captions": {"choose", "allow_empty", "lines"},
+        "curate": {"dedup", "filters", "group_key", "skip_lists"},
+        "mds": {"latents", "text_latents", "caption_columns"},
         "auth": {"hf_token_file"},
     }
 
