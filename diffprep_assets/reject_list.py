@@ -64,7 +64,7 @@ def _shown(found: list[Reject]) -> Iterator[Table | str]:
         table.add_column(overflow="fold")
         for reject in rejects:
             again = f" ({RETRY})" if reject.transient else ""
-            stage = "" if reject.stage == "bucket" else f"{reject.stage} of {reject.shard}: "
+            stage = f"{reject.stage} of {reject.shard}: " if reject.shard else ""
             words = escape(in_one_line(f"{stage}{reject.message}{again}"))
             table.add_row("", escape(in_one_line(reject.source_key)), words)
         yield table

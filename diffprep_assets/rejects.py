@@ -1,7 +1,7 @@
 """Every sample left out, with stage, reason code and message: one view over where they arose."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -9,6 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from diffprep_assets.curate.table import Verdict, iter_verdicts
+from diffprep_assets.layout import Layout
+from diffprep_assets.shard_plan.plan import SplitLeak
+from diffprep_assets.shard_plan.skipped import skipped_keys
+from diffprep_assets.shard_plan.table import leaks_of, read_head
 from diffprep_resources.storage.atomic import replace_file
 
 SCHEMA = pa.schema(
@@ -46,6 +51,38 @@ def bucket_rejects(tables: Iterable[tuple[str, Path]]) -> Iterator[Reject]:
         table = pq.read_table(path, columns=columns, filters=pc.field("code").is_valid())
         for row in table.to_pylist():
             yield Reject("bucket", part=part, **row)
+
+
+def curate_rejects(verdicts: Iterable[Verdict], *, skipped: Container[str]) -> Iterator[Reject]:
+    """Whom `curate` keeps out; a sample that stays written, `skipped`, is none of them."""
+    for verdict in verdicts:
+        if not verdict.keep and verdict.source_key not in skipped:
+            code, message = verdict.code or "", verdict.message or ""
+            yield Reject("curate", code, message, verdict.source_key, part=verdict.part)
+
+
+def leak_rejects(leaks: Iterable[SplitLeak]) -> Iterator[Reject]:
+    """Whom `shard_plan` leaves out since they would lie in two splits."""
+    for leak in leaks:
+        yield Reject(
+            "shard_plan",
+            "split_leak",
+            f"its group {leak.group} has samples in {' and '.join(leak.splits)}, which stay there; "
+            f"output.resplit with another split_seed deals all splits anew",
+            leak.source_key,
+            part=leak.part,
+            sample_id=leak.sample_id,
+        )
+
+
+def rejects_before_encoding(layout: Layout, tables: Iterable[tuple[str, Path]]) -> Iterator[Reject]:
+    """Whom the plan on disk does not hold, over (part, path) of the bucket tables it was made of:
+    what `bucket` rejected, then `curate`, then `shard_plan` itself."""
+    yield from bucket_rejects(tables)
+    if layout.curate.exists():
+        skipped = skipped_keys(layout.shard_plan)
+        yield from curate_rejects(iter_verdicts(layout.curate), skipped=skipped)
+    yield from leak_rejects(leaks_of(read_head(layout.shard_plan) or {}))
 
 
 def write_rejects(path: Path, rejects: Iterable[Reject]) -> Counter[str]:

@@ -1,11 +1,12 @@
 """From a picture's upright size to its tier, its output size, and the crop that fills it."""
 
+import functools
 from dataclasses import dataclass
+from fractions import Fraction
 
-from diffprep_assets.bucket.tiers import bucket_rule
+from diffprep_assets.bucket.shapes import SIDE_STEP, table_buckets, tier_buckets
+from diffprep_assets.bucket.tiers import BucketRule, bucket_rule
 from diffprep_assets.recipe.schema import Buckets, Image
-
-_SIDE_STEP = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,29 @@ def target_for(width: int, height: int, *, image: Image) -> Target:
     return Target(side, side, side, *crop)
 
 
+def rule_of(buckets: Buckets) -> BucketRule:
+    """The bucket rule that a recipe asks for."""
+    made = (buckets.shapes, buckets.tiers, buckets.patch)
+    return _rule(*made, buckets.min_aspect, buckets.max_aspect, buckets.max_upscale)
+
+
+@functools.lru_cache(maxsize=16)
+def _rule(
+    shapes: tuple[tuple[int, int], ...] | None,
+    tiers: tuple[int, ...],
+    patches: int,
+    *limits: Fraction,
+) -> BucketRule:
+    low, high, grow = limits
+    if shapes is None:
+        made = tier_buckets(tiers, patches=patches, min_aspect=low, max_aspect=high)
+    else:
+        made = table_buckets(shapes, tiers=tiers)
+    return bucket_rule(made, min_aspect=low, max_aspect=high, max_upscale=grow)
+
+
 def _bucket_target(width: int, height: int, *, buckets: Buckets) -> Target:
-    rule = bucket_rule(
-        buckets.tiers,
-        min_aspect=buckets.min_aspect,
-        max_aspect=buckets.max_aspect,
-        max_upscale=buckets.max_upscale,
-    )
-    bucket = rule.bucket_for(width, height)
+    bucket = rule_of(buckets).bucket_for(width, height)
     crop = _cover_crop(width, height, to=(bucket.width, bucket.height))
     return Target(bucket.tier, bucket.width, bucket.height, *crop)
 
@@ -73,4 +89,4 @@ def _rounded(numerator: int, denominator: int) -> int:
 
 def _nearest_step(numerator: int, denominator: int) -> int:
     """The multiple of 16 nearest to the quotient, at least 16; a half goes up."""
-    return _SIDE_STEP * _rounded(numerator, denominator * _SIDE_STEP)
+    return SIDE_STEP * _rounded(numerator, denominator * SIDE_STEP)

@@ -1,8 +1,9 @@
 """The bucket rule: which tier and shape a picture goes to, in whole numbers only.
 
-Every tier holds the same shapes, on a budget of 16x16 patches of tier/16 pixels. The rule is that
-of PRX's own data: out of range first, then the nearest shape by width / height, then the largest
-tier for which no side grows more than `max_upscale`. Aspects are width / height.
+The rule is that of PRX's own data: out of range first, then the nearest shape by width / height,
+then the largest bucket of that shape for which no side grows more than `max_upscale`: with patches
+every tier has one, a table of one's own may have several or few. A picture that is exactly as
+large as a bucket goes there in any case, so that nothing is resampled that need not be.
 """
 
 import functools
@@ -12,69 +13,45 @@ from fractions import Fraction
 
 import numpy as np
 
+from diffprep_assets.bucket.shapes import SIDE_STEP, Bucket
 from diffprep_resources.errors import SampleReject, SettingError
-
-_PATCHES = 16
-_BUDGET = _PATCHES * _PATCHES
-TIER_STEP = _PATCHES * 16
-"""A tier is a multiple of this, so that every side is a multiple of 16."""
 
 TOO_SMALL = -1
 OUT_OF_RANGE = -2
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """One output size in pixels."""
-
-    tier: int
-    width: int
-    height: int
-
-
-def patch_shapes(min_aspect: Fraction, max_aspect: Fraction) -> tuple[tuple[int, int], ...]:
-    """(width, height) in patches of every shape, narrowest first; 13 for 1/2 to 2."""
-    shapes = set()
-    for width in range(1, _BUDGET + 1):
-        if min_aspect * _BUDGET <= width * width <= max_aspect * _BUDGET:
-            height = _BUDGET // width
-            shapes.update(((width, height), (height, width)))
-    kept = [shape for shape in shapes if min_aspect <= Fraction(*shape) <= max_aspect]
-    return tuple(sorted(kept, key=lambda shape: Fraction(*shape)))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BucketRule:
-    """Tiers and shapes with the limits that decide between them; `shapes` narrowest first."""
+    """Buckets by tier, then aspect, with the limits that decide between them."""
 
-    tiers: tuple[int, ...]
-    shapes: tuple[tuple[int, int], ...]
+    buckets: tuple[Bucket, ...]
     min_aspect: Fraction
     max_aspect: Fraction
     max_upscale: Fraction
 
-    @property
-    def buckets(self) -> tuple[Bucket, ...]:
-        """Every bucket, by tier, then shape. `indices_for` counts in this order."""
+    @functools.cached_property
+    def ladders(self) -> tuple[tuple[int, ...], ...]:
+        """Places in `buckets` by aspect, narrowest first; of one aspect the smallest first."""
+        by_aspect: dict[Fraction, list[int]] = {}
+        for place, bucket in enumerate(self.buckets):
+            by_aspect.setdefault(bucket.aspect, []).append(place)
         return tuple(
-            Bucket(tier, width * tier // _PATCHES, height * tier // _PATCHES)
-            for tier in self.tiers
-            for width, height in self.shapes
+            tuple(sorted(by_aspect[aspect], key=lambda place: self.buckets[place].width))
+            for aspect in sorted(by_aspect)
         )
 
-    @property
+    @functools.cached_property
     def middles(self) -> tuple[tuple[int, int], ...]:
-        """(a, b) for each two neighbouring shapes: width * a > height * b is nearer the wider."""
-        return tuple(
-            (2 * h * next_h, w * next_h + next_w * h)
-            for (w, h), (next_w, next_h) in itertools.pairwise(self.shapes)
-        )
+        """(a, b) for each two neighbouring aspects: width * a > height * b is nearer the wider."""
+        aspects = [self.buckets[ladder[0]].aspect for ladder in self.ladders]
+        middles = [(low + high) / 2 for low, high in itertools.pairwise(aspects)]
+        return tuple((middle.denominator, middle.numerator) for middle in middles)
 
     def bucket_for(self, width: int, height: int) -> Bucket:
         """The bucket of an upright picture of this size.
 
-        Raises SampleReject aspect_out_of_range, or too_small where every tier would enlarge it
-        beyond `max_upscale`.
+        Raises SampleReject aspect_out_of_range, or too_small where every bucket of the nearest
+        aspect would enlarge it beyond `max_upscale`.
         """
         low, high = self.min_aspect, self.max_aspect
         if not (
@@ -87,17 +64,21 @@ class BucketRule:
                 f"{low} to {high}",
             )
         # A tie goes to the narrower shape.
-        shape = self.shapes[sum(width * below > height * above for below, above in self.middles)]
+        near = sum(width * below > height * above for below, above in self.middles)
+        ladder = [self.buckets[place] for place in self.ladders[near]]
         grow, of = self.max_upscale.as_integer_ratio()
-        for tier in reversed(self.tiers):
-            sides = shape[0] * tier // _PATCHES, shape[1] * tier // _PATCHES
-            if sides[0] * of <= width * grow and sides[1] * of <= height * grow:
-                return Bucket(tier, *sides)
+        found = None
+        for bucket in ladder:
+            if (bucket.width, bucket.height) == (width, height):
+                return bucket
+            if bucket.width * of <= width * grow and bucket.height * of <= height * grow:
+                found = bucket
+        if found is not None:
+            return found
         raise SampleReject(
             "too_small",
             f"{width}x{height} would grow more than {self.max_upscale} times to fill "
-            f"{shape[0] * self.tiers[0] // _PATCHES}x{shape[1] * self.tiers[0] // _PATCHES}, "
-            f"its bucket in the smallest tier",
+            f"{ladder[0].width}x{ladder[0].height}, the smallest bucket of its aspect",
         )
 
     def indices_for(self, widths: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -110,38 +91,60 @@ class BucketRule:
         in_range = (w * self.min_aspect.denominator >= h * self.min_aspect.numerator) & (
             w * self.max_aspect.denominator <= h * self.max_aspect.numerator
         )
-        shape = np.zeros(w.shape, np.int64)
+        near = np.zeros(w.shape, np.int64)
         for below, above in self.middles:
-            shape += (w * below > h * above).astype(np.int64)
+            near += (w * below > h * above).astype(np.int64)
         grow, of = self.max_upscale.as_integer_ratio()
-        sides = np.array(self.shapes, np.int64)[shape].astype(exact)
         index = np.full(w.shape, TOO_SMALL, np.int64)
-        for place, tier in enumerate(self.tiers):
-            patch = tier // _PATCHES
-            fits = (sides[..., 0] * (patch * of) <= w * grow) & (
-                sides[..., 1] * (patch * of) <= h * grow
-            )
-            index = np.where(fits.astype(bool), place * len(self.shapes) + shape, index)
+        same = np.full(w.shape, TOO_SMALL, np.int64)
+        for step in self._steps:
+            place, width, height = (values[near].astype(exact) for values in step)
+            fits = (place >= 0) & (width * of <= w * grow) & (height * of <= h * grow)
+            index = np.where(fits.astype(bool), place, index)
+            same = np.where(((width == w) & (height == h)).astype(bool), place, same)
+        index = np.where(same == TOO_SMALL, index, same).astype(np.int64)
         return np.where(in_range.astype(bool), index, OUT_OF_RANGE)
 
+    @property
+    def _steps(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Of each aspect's smallest bucket, its next larger one, ...: place, width and height,
+        int64 [aspects] each; place -1 where there is none."""
+        steps = []
+        for rung in itertools.zip_longest(*self.ladders):
+            sizes = [
+                (-1, 0, 0)
+                if place is None
+                else (place, self.buckets[place].width, self.buckets[place].height)
+                for place in rung
+            ]
+            place, width, height = np.array(sizes, np.int64).T
+            steps.append((place, width, height))
+        return steps
 
-@functools.lru_cache(maxsize=16)
+
 def bucket_rule(
-    tiers: tuple[int, ...],
+    buckets: tuple[Bucket, ...],
     *,
     min_aspect: Fraction = Fraction(1, 2),
     max_aspect: Fraction = Fraction(2),
     max_upscale: Fraction = Fraction(4, 3),
 ) -> BucketRule:
-    """The rule for these settings. Raises SettingError where they leave no bucket."""
-    wrong = [tier for tier in tiers if tier <= 0 or tier % TIER_STEP]
-    if wrong or not tiers:
-        raise SettingError(f"tiers must be multiples of {TIER_STEP}, got {list(tiers)}")
+    """The rule for these buckets. Raises SettingError where one of them can be no bucket."""
+    limits = f"min_aspect {min_aspect} and max_aspect {max_aspect}"
+    if not buckets:
+        raise SettingError(f"no bucket shape lies between {limits}")
     if max_upscale <= 0:
         raise SettingError(f"max_upscale must be more than 0, got {max_upscale}")
-    shapes = patch_shapes(min_aspect, max_aspect)
-    if not shapes:
-        raise SettingError(
-            f"no bucket shape lies between min_aspect {min_aspect} and max_aspect {max_aspect}"
-        )
-    return BucketRule(tuple(sorted(tiers)), shapes, min_aspect, max_aspect, max_upscale)
+    for bucket in buckets:
+        name = f"{bucket.width}x{bucket.height}"
+        if (
+            min(bucket.width, bucket.height) <= 0
+            or bucket.width % SIDE_STEP
+            or bucket.height % SIDE_STEP
+        ):
+            raise SettingError(f"bucket sides must be multiples of {SIDE_STEP}, got {name}")
+        if not min_aspect <= bucket.aspect <= max_aspect:
+            raise SettingError(f"bucket {name} does not lie between {limits}")
+    if len({(bucket.width, bucket.height) for bucket in buckets}) < len(buckets):
+        raise SettingError("every bucket must have a size of its own")
+    return BucketRule(buckets, min_aspect, max_aspect, max_upscale)

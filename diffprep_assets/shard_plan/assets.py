@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
@@ -12,7 +13,9 @@ from diffprep_assets.event_pictures import bucket_chart, plan_pictures
 from diffprep_assets.partitions import mark_run, shards_of, stage_key, sync_partitions, whole_stage
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_assets.shard_events import DATA_VERSION, changed_observations
+from diffprep_assets.shard_plan.inputs import caption_columns
 from diffprep_assets.shard_plan.plan import PlannedShard
+from diffprep_assets.shard_plan.split_groups import mixed_warning
 from diffprep_assets.shard_plan.splits import empty_splits
 from diffprep_assets.shard_plan.update import PlanUpdate, update_plan
 from diffprep_assets.source_index.table import read_index
@@ -20,6 +23,14 @@ from diffprep_assets.stage_inputs import missing_whole_stage
 from diffprep_resources.progress.base import Progress, SampleCounts
 
 PICTURES = ("pictures", "bucket_chart")
+
+
+class PlanConfig(dg.Config):
+    """Execution settings of one launch."""
+
+    drop_skipped: bool = Field(
+        False, description="skipped samples leave their shards, which are then written anew"
+    )
 
 
 def shard_members_spec(dataset: Dataset) -> dg.AssetSpec:
@@ -37,9 +48,14 @@ def shard_members_spec(dataset: Dataset) -> dg.AssetSpec:
 def shard_plan_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
     """The asset that assigns samples to shards."""
 
-    @whole_stage(dataset.name, "shard_plan", reads=["bucket"], kind="parquet")
+    columns = ["source_columns"] if caption_columns(dataset) else []
+    reads = ["bucket", *columns, "curate"]
+
+    @whole_stage(dataset.name, "shard_plan", reads=reads, kind="parquet")
     def shard_plan(
-        context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
+        context: dg.AssetExecutionContext,
+        config: PlanConfig,
+        progress: dg.ResourceParam[Progress],
     ) -> Iterator[Any]:
         """Which sample sits in which shard; append-only."""
         layout, log = dataset.layout, context.log.info
@@ -52,14 +68,18 @@ def shard_plan_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefin
             index = read_index(layout.source_index)
             if index is None:
                 raise missing_whole_stage(dataset, "source_index")
-            update = update_plan(dataset, index)
-            planned = sum(shard.num_samples for shard in update.shards)
+            update = update_plan(dataset, index, drop_skipped=config.drop_skipped)
+            planned = update.planned
             shown.summary.samples = SampleCounts(planned, planned, reused=planned)
-            digests = {shard.shard: shard.members_digest for shard in update.shards}
+            digests = {shard.shard: shard.observed_digest for shard in update.shards}
             sync_partitions(context.instance, shards_of(dataset.name), sorted(digests))
             members = stage_key(dataset.name, "shard_members")
             yield from changed_observations(context, members, digests)
         shown.tell(f"shard_plan: {planned} samples in {len(update.shards)} shards")
+        if update.skipped:
+            shown.tell(f"shard_plan: {update.skipped} of them skipped")
+        if mixed := mixed_warning(update.mixed):
+            shown.tell(f"shard_plan: {mixed}")
         shares = dataset.plan_settings.shares
         for split in empty_splits(shares, (shard.split for shard in update.shards)):
             shown.tell(f"shard_plan: split {split} is empty")
@@ -94,10 +114,11 @@ def _pictures(
 
 def plan_metadata(update: PlanUpdate) -> dict[str, Any]:
     """The numbers of a plan."""
-    planned = sum(shard.num_samples for shard in update.shards)
     return {
         "samples_in": update.listed,
-        "samples_out": planned,
+        "samples_out": update.planned,
+        "skipped": update.skipped,
+        "groups_in_several_splits": update.mixed.groups,
         "rejected": sum(update.rejects.values()),
         "rejects": dict(sorted(update.rejects.items())),
         "shards": len(update.shards),

@@ -1,16 +1,10 @@
-"""The append-only plan: which sample sits in which shard (DESIGN 6).
-
-A pure function of the old plan, the bucket tables and the recipe: the same history gives the same
-rows. A sample keeps its id and split for ever; places once given are not given again.
-"""
+"""What the plan holds: its samples, its shards, and what must outlive them (DESIGN 6)."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import xxhash
-
-from diffprep_assets.shard_plan.splits import shuffled, splits_of_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +22,11 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A sample that `bucket` kept. `crop` is (left, top, width, height) in upright pixels."""
+    """A sample that `bucket` kept. `crop` is (left, top, width, height) in upright pixels.
+
+    Samples of one `group` share a split. `columns_digest` is of the source's own columns that an
+    output holds; "" when none does.
+    """
 
     source_key: str
     group: str
@@ -37,6 +35,7 @@ class Candidate:
     caption_digest: str
     bucket: Bucket
     crop: tuple[int, int, int, int]
+    columns_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,7 @@ class PlannedSample:
     """A sample that was ever planned; `shard` is None while it is not in the dataset.
 
     `former` names the shards that it was in before, latest first: its encoded rows may be there.
+    `skipped` is the rule against a sample that stays written, but no trainer is to see.
     """
 
     sample_id: int
@@ -51,6 +51,7 @@ class PlannedSample:
     shard: str | None
     sample: Candidate
     former: tuple[str, ...] = ()
+    skipped: str | None = None
 
     @property
     def key(self) -> str:
@@ -61,13 +62,16 @@ class PlannedSample:
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
     """The recipe fields that the plan depends on. `generation_key` is the JSON of those that deal
-    every sample to a shard anew when they change."""
+    every sample to a shard anew when they change, `split_key` of those that deal every split anew
+    where `resplit` asks for it."""
 
     generation_key: str
     shard_size: Mapping[int, int]
     shuffle_seed: int | None
     shares: Mapping[str, Fraction]
     split_seed: int
+    split_key: str = ""
+    resplit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class PlanState:
 
     `next_number` counts within a bucket over all splits and generations; `open_shards` gives, for
     each `<bucket>/<split>` of this generation, its last shard and the places given there so far.
+    `split_key` is that of the settings by which all splits were dealt last.
     """
 
     generation: int = -1
@@ -83,119 +88,43 @@ class PlanState:
     next_sample_id: int = 0
     next_number: Mapping[str, int] = field(default_factory=dict)
     open_shards: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    split_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitLeak:
+    """A sample that was left out, since its group has samples of more than one split. `sample_id`
+    is None unless it was planned before."""
+
+    source_key: str
+    part: str
+    group: str
+    splits: tuple[str, ...]
+    sample_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All samples, sorted by (shard, sample_id) with absent ones last, and the state."""
+    """All samples, sorted by (shard, sample_id) with absent ones last, and the state. `leaks` are
+    those that were not planned for what their group is, by source_key."""
 
     samples: tuple[PlannedSample, ...]
     state: PlanState
+    leaks: tuple[SplitLeak, ...] = ()
 
 
 EMPTY_PLAN = Plan(samples=(), state=PlanState())
 
 
-def updated_plan(old: Plan, candidates: Iterable[Candidate], settings: PlanSettings) -> Plan:
-    """The plan that holds exactly `candidates`, moving as little as possible.
-
-    `candidates` come in source order: by part, then by place in the part.
-    """
-    known = {planned.sample.source_key: planned for planned in old.samples}
-    new: dict[str, Candidate] = {}
-    present: dict[str, Candidate] = {}
-    for candidate in candidates:
-        present[candidate.source_key] = candidate
-        if candidate.source_key not in known:
-            new[candidate.source_key] = candidate
-    splits = _splits_of_new(new, known, present, settings)
-    state = _state_of_generation(old.state, settings)
-    stays = state.generation == old.state.generation
-    rows = [_carried_over(planned, present, stays=stays) for planned in old.samples]
-    order = new if settings.shuffle_seed is None else shuffled(new, seed=settings.shuffle_seed)
-    rows += [
-        PlannedSample(state.next_sample_id + number, splits[new[key].group], None, new[key])
-        for number, key in enumerate(order)
-    ]
-    state = replace(state, next_sample_id=state.next_sample_id + len(new))
-    return _placed(rows, present, state, settings)
-
-
-def _splits_of_new(
-    new: Mapping[str, Candidate],
-    known: Mapping[str, PlannedSample],
-    present: Mapping[str, Candidate],
-    settings: PlanSettings,
-) -> dict[str, str]:
-    """The split of every group that has a new sample; a newcomer takes its group's split."""
-    group_splits = {planned.sample.group: planned.split for planned in known.values()}
-    taken: dict[str, int] = {}
-    for key, candidate in present.items():
-        split = known[key].split if key in known else group_splits.get(candidate.group)
-        if split is not None:
-            taken[split] = taken.get(split, 0) + 1
-    fresh: dict[str, int] = {}
-    for candidate in new.values():
-        if candidate.group not in group_splits:
-            fresh[candidate.group] = fresh.get(candidate.group, 0) + 1
-    chosen = splits_of_groups(fresh, known=taken, shares=settings.shares, seed=settings.split_seed)
-    return group_splits | chosen
-
-
-def _state_of_generation(state: PlanState, settings: PlanSettings) -> PlanState:
-    if state.generation_key == settings.generation_key:
-        return state
-    return replace(
-        state,
-        generation=state.generation + 1,
-        generation_key=settings.generation_key,
-        open_shards={},
-    )
-
-
-def _carried_over(
-    planned: PlannedSample, present: Mapping[str, Candidate], *, stays: bool
-) -> PlannedSample:
-    """An old sample as it is now: it keeps its place while its bucket and generation last."""
-    candidate = present.get(planned.sample.source_key)
-    if candidate is not None and stays and candidate.bucket == planned.sample.bucket:
-        return replace(planned, sample=candidate)
-    former = (planned.shard, *planned.former) if planned.shard else planned.former
-    return replace(planned, sample=candidate or planned.sample, shard=None, former=former)
-
-
-def _placed(
-    rows: list[PlannedSample],
-    present: Mapping[str, Candidate],
-    state: PlanState,
-    settings: PlanSettings,
-) -> Plan:
-    """Every present sample without a place gets one, in the order of ids."""
-    live = {row.shard for row in rows if row.shard is not None}
-    open_shards = {key: last for key, last in state.open_shards.items() if last[0] in live}
-    next_number = dict(state.next_number)
-    placed = []
-    for row in rows:
-        bucket = row.sample.bucket
-        if row.shard is None and row.sample.source_key in present:
-            place = f"{bucket.name}/{row.split}"
-            shard, places = open_shards.get(place, ("", settings.shard_size[bucket.tier]))
-            if places >= settings.shard_size[bucket.tier]:
-                number = next_number.get(bucket.name, 0)
-                next_number[bucket.name] = number + 1
-                shard, places = f"g{state.generation}-{bucket.name}-{number:06d}", 0
-            open_shards[place] = (shard, places + 1)
-            placed.append(replace(row, shard=shard))
-        else:
-            placed.append(row)
-    placed.sort(key=lambda row: (row.shard is None, row.shard or "", row.sample_id))
-    return Plan(tuple(placed), replace(state, next_number=next_number, open_shards=open_shards))
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedShard:
     """One shard of the plan. The digests cover its rows in order, and decide what is stale:
-    `pictures_digest` for latents, `captions_digest` for text, `members_digest` for the tar."""
+    `pictures_digest` for latents, `captions_digest` for text, `members_digest` for the tar.
+
+    `columns_digest` covers the source's own columns, "" without any; `skips_digest` the samples
+    that are skipped and why, "" without any. The first three cover neither: a skip rewrites
+    nothing.
+    """
 
     shard: str
     bucket: Bucket
@@ -205,6 +134,16 @@ class PlannedShard:
     pictures_digest: str
     captions_digest: str
     members_digest: str
+    num_skipped: int = 0
+    skips_digest: str = ""
+    columns_digest: str = ""
+
+    @property
+    def observed_digest(self) -> str:
+        """What `shard_members` is observed as: all that a stage writes into some shard file."""
+        if not self.columns_digest:
+            return self.members_digest
+        return xxhash.xxh3_128_hexdigest(f"{self.members_digest} {self.columns_digest}".encode())
 
 
 def planned_shards(samples: Iterable[PlannedSample]) -> list[PlannedShard]:
@@ -244,4 +183,22 @@ def _summary(rows: list[PlannedSample]) -> PlannedShard:
         pictures_digest=pictures_digest,
         captions_digest=captions_digest,
         members_digest=members.hexdigest(),
+        num_skipped=sum(row.skipped is not None for row in rows),
+        skips_digest=_digest(f"{row.sample_id} {row.skipped}" for row in rows if row.skipped),
+        columns_digest=_columns_digest(rows),
     )
+
+
+def _columns_digest(rows: list[PlannedSample]) -> str:
+    if not any(row.sample.columns_digest for row in rows):
+        return ""
+    return _digest(f"{row.sample_id} {row.sample.columns_digest}" for row in rows)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    """The digest of the lines; "" where there are none."""
+    hasher, some = xxhash.xxh3_128(), False
+    for line in lines:
+        hasher.update(f"{line}\n".encode())
+        some = True
+    return hasher.hexdigest() if some else ""

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
+from diffprep_assets.recipe.stage_fields import split_key
 from diffprep_assets.shard_plan.plan import (
     EMPTY_PLAN,
     Bucket,
@@ -22,7 +24,9 @@ from diffprep_assets.shard_plan.plan import (
     PlannedSample,
     PlannedShard,
     PlanState,
+    SplitLeak,
 )
+from diffprep_assets.shard_plan.split_groups import MixedGroups, mixed_groups
 from diffprep_resources.storage.atomic import replace_file
 from diffprep_resources.storage.parquet_tables import readable_table, table_head
 
@@ -47,8 +51,13 @@ PLAN_SCHEMA = pa.schema(
         pa.field("crop_height", pa.int32(), nullable=False),
         # Shards that the sample was in before, latest first.
         pa.field("former", pa.list_(pa.string()), nullable=False),
+        # The rule against a sample that stays written, unseen by trainers.
+        pa.field("skipped", pa.string()),
+        pa.field("columns_digest", pa.string(), nullable=False),
     ]
 )
+# A table from before they were has none of these.
+NEWER_COLUMNS = {"skipped": None, "columns_digest": ""}
 
 SHARDS_SCHEMA = pa.schema(
     [
@@ -62,6 +71,9 @@ SHARDS_SCHEMA = pa.schema(
         pa.field("pictures_digest", pa.string(), nullable=False),
         pa.field("captions_digest", pa.string(), nullable=False),
         pa.field("members_digest", pa.string(), nullable=False),
+        pa.field("num_skipped", pa.int64(), nullable=False),
+        pa.field("skips_digest", pa.string(), nullable=False),
+        pa.field("columns_digest", pa.string(), nullable=False),
     ]
 )
 
@@ -74,18 +86,28 @@ def write_plan(
     `settings` are the recipe fields that it was made with, kept to tell what changed.
     """
     rows = [_plan_row(planned) for planned in plan.samples]
-    hasher = xxhash.xxh3_128(json.dumps(asdict(plan.state), sort_keys=True).encode())
-    for row in rows:
-        hasher.update(repr(tuple(row.values())).encode())
-    digest = hasher.hexdigest()
+    digest = _digest(plan.state, rows)
     head = {
         "state": asdict(plan.state),
         "digest": digest,
         "fingerprint": fingerprint,
         "settings": dict(settings or {}),
+        "leaks": [asdict(leak) for leak in plan.leaks],
     }
     _write(path, pa.Table.from_pylist(rows, schema=PLAN_SCHEMA), head)
     return digest
+
+
+def _digest(state: PlanState, rows: Iterable[dict[str, Any]]) -> str:
+    """The digest of a plan. What is newer than the first plans counts only where it is not the
+    default: a plan that does not use it has the digest that it always had."""
+    told = {name: value for name, value in asdict(state).items() if name != "split_key"}
+    hasher = xxhash.xxh3_128(json.dumps(told, sort_keys=True).encode())
+    for row in rows:
+        first = tuple(value for name, value in row.items() if name not in NEWER_COLUMNS)
+        newer = {name: row[name] for name, none in NEWER_COLUMNS.items() if row[name] != none}
+        hasher.update(f"{first!r}{newer or ''}".encode())
+    return hasher.hexdigest()
 
 
 def read_plan(path: Path) -> Plan:
@@ -93,10 +115,17 @@ def read_plan(path: Path) -> Plan:
     head = read_head(path)
     if head is None:
         return EMPTY_PLAN
-    state = head["state"]
+    state = {"split_key": split_key(head["settings"]), **head["state"]}
     open_shards = {place: (shard, given) for place, (shard, given) in state["open_shards"].items()}
     samples = tuple(_planned(row) for row in _rows(path))
-    return Plan(samples, PlanState(**{**state, "open_shards": open_shards}))
+    return Plan(samples, PlanState(**{**state, "open_shards": open_shards}), leaks_of(head))
+
+
+def leaks_of(head: Mapping[str, Any]) -> tuple[SplitLeak, ...]:
+    """What stands in a plan's head of samples that were left out for their group's splits."""
+    return tuple(
+        SplitLeak(**{**leak, "splits": tuple(leak["splits"])}) for leak in head.get("leaks", ())
+    )
 
 
 def write_shards(path: Path, shards: Iterable[PlannedShard], *, plan_digest: str) -> None:
@@ -127,6 +156,23 @@ def samples_of_shard(path: Path, shard: str) -> list[PlannedSample]:
     """The plan's rows of one shard, by sample_id; reads only the row groups that may hold it."""
     table = pq.read_table(path, filters=[("shard", "==", shard)])
     return [_planned(row) for row in table.to_pylist()]
+
+
+def mixed_in_plan(path: Path) -> MixedGroups:
+    """The groups whose samples lie in several splits, skipped samples left aside."""
+    table = pq.read_table(path, columns=["group", "split", "shard"], filters=_served(path))
+    pairs = table.group_by(["group", "split"]).aggregate([])
+    several = pairs.group_by("group").aggregate([("split", "count")])
+    names = several.filter(pc.field("split_count") > 1).column("group")
+    mixed = pairs.filter(pc.field("group").isin(names.combine_chunks())).to_pylist()
+    return mixed_groups((row["group"], row["split"]) for row in mixed)
+
+
+def _served(path: Path) -> pc.Expression:
+    served = pc.field("shard").is_valid()
+    if "skipped" in pq.read_schema(path).names:
+        served = served & pc.field("skipped").is_null()
+    return served
 
 
 def _write(path: Path, table: pa.Table, head: dict[str, Any]) -> None:
@@ -166,10 +212,13 @@ def _plan_row(planned: PlannedSample) -> dict[str, Any]:
         "crop_width": width,
         "crop_height": height,
         "former": planned.former,
+        "skipped": planned.skipped,
+        "columns_digest": sample.columns_digest,
     }
 
 
 def _planned(row: dict[str, Any]) -> PlannedSample:
+    row = NEWER_COLUMNS | row
     candidate = Candidate(
         source_key=row["source_key"],
         group=row["group"],
@@ -178,6 +227,9 @@ def _planned(row: dict[str, Any]) -> PlannedSample:
         caption_digest=row["caption_digest"],
         bucket=Bucket(row["tier"], row["width"], row["height"]),
         crop=(row["crop_left"], row["crop_top"], row["crop_width"], row["crop_height"]),
+        columns_digest=row["columns_digest"],
     )
     former = tuple(row["former"])
-    return PlannedSample(row["sample_id"], row["split"], row["shard"], candidate, former)
+    return PlannedSample(
+        row["sample_id"], row["split"], row["shard"], candidate, former, row["skipped"]
+    )

@@ -9,8 +9,8 @@ from diffprep_assets.shard_plan.plan import (
     Plan,
     PlanSettings,
     planned_shards,
-    updated_plan,
 )
+from diffprep_assets.shard_plan.planning import updated_plan
 from diffprep_assets.shard_plan.table import (
     read_plan,
     read_shards,
