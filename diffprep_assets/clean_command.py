@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from rich.markup import escape
@@ -22,6 +22,7 @@ from diffprep_assets.dataset_summary import layout_without_recipe
 from diffprep_assets.layout import Layout
 from diffprep_assets.project import Project, find_project
 from diffprep_assets.quantities import bytes_text
+from diffprep_assets.recipe.formats import SHARD_STAGE, Format
 from diffprep_assets.recipe.load import load_recipe
 from diffprep_assets.removable import Kind, Removable, freed_bytes, removable, remove
 from diffprep_assets.shard_plan.table import read_shards
@@ -29,10 +30,10 @@ from diffprep_resources.errors import SettingError
 from diffprep_resources.sources.remote import RemoteSource
 from diffprep_resources.storage.locks import hold
 
-EVERY_KIND: tuple[Kind, ...] = ("old generations", "downloads", "intermediates", "work", "output")
+EVERY_KIND: tuple[Kind, ...] = get_args(Kind)
 NAME_A_KIND = (
-    "Nothing was removed. Name what is to go: --old-generations, --downloads, --intermediates, or "
-    "--all for the work folder and the output."
+    "Nothing was removed. Name what is to go: --old-generations, --old-formats, --downloads, "
+    "--intermediates, or --all for the work folder and the output."
 )
 
 
@@ -44,12 +45,21 @@ class Target:
     layout: Layout
     dataset: Dataset | None
 
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """Those that the recipe lists; all of them where there is none."""
+        return self.dataset.recipe.output.formats if self.dataset else tuple(SHARD_STAGE)
+
 
 @explained
 def clean(  # noqa: PLR0913 (an option each)
     name: Name,
     old_generations: Annotated[
         bool, typer.Option("--old-generations", help="shards that the plan does not hold any more")
+    ] = False,
+    old_formats: Annotated[
+        bool,
+        typer.Option("--old-formats", help="shards and output of formats that the recipe dropped"),
     ] = False,
     downloads: Annotated[
         bool, typer.Option("--downloads", help="what was fetched of a remote source")
@@ -69,6 +79,7 @@ def clean(  # noqa: PLR0913 (an option each)
     target = _target(find_project(Path.cwd(), project), name)
     asked: dict[Kind, bool] = {
         "old generations": old_generations,
+        "old formats": old_formats,
         "downloads": downloads,
         "intermediates": intermediates,
         "work": everything,
@@ -83,7 +94,8 @@ def clean(  # noqa: PLR0913 (an option each)
 def _clean(target: Target, wanted: list[Kind], *, only_say: bool, ask: bool, as_json: bool) -> None:
     to_remove = bool(wanted) and not only_say
     with _held(target.layout) if to_remove else nullcontext():
-        found = [removable(target.layout, kind) for kind in EVERY_KIND]
+        formats = target.formats
+        found = [removable(target.layout, kind, formats=formats) for kind in EVERY_KIND]
         chosen = [entry for entry in found if entry.kind in wanted]
         _show(target.layout.dataset, found, wanted=wanted, dry_run=only_say, as_json=as_json)
         if not to_remove:
@@ -161,9 +173,8 @@ def _remove(target: Target, chosen: Sequence[Removable]) -> None:
     # What stops here leaves a dataset that the next run mends: the index of what is published
     # goes before the tars that it names.
     for entry in sorted(chosen, key=lambda entry: entry.kind != "output"):
-        is_output = entry.kind == "output"
-        root = layout.output_dir if is_output else layout.folder
-        remove(entry.paths, roots=[root])
+        roots = {"output": [layout.output_dir], "old formats": [layout.output_dir, layout.folder]}
+        remove(entry.paths, roots=roots.get(entry.kind, [layout.folder]))
     home = Path(os.environ.get("DAGSTER_HOME", str(target.project.folder / ".dagster")))
     if home.exists() and kinds & {"work", "old generations"}:
         from diffprep_assets import jobs

@@ -36,17 +36,20 @@ from diffprep_assets.init_command import init
 from diffprep_assets.list_command import list_datasets
 from diffprep_assets.new_project import new_project
 from diffprep_assets.plan_command import plan
-from diffprep_assets.preview.originals import dataset_at
 from diffprep_assets.preview_command import preview
-from diffprep_assets.primus_command import diffusion_encoded
+from diffprep_assets.primus_command import diffusion_encoded, diffusion_raw
 from diffprep_assets.project import Project, find_project, project_if_any
+from diffprep_assets.published_at import published_at
 from diffprep_assets.range_command import partition_range
+from diffprep_assets.recipe.formats import part_stages, shard_stages
 from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
 from diffprep_assets.reject_list import show_rejects
+from diffprep_assets.rewrite_command import rewrite
 from diffprep_assets.run_and_show import run_and_show, show_dry_run
-from diffprep_assets.run_report import PART_STAGES, SHARD_STAGES
+from diffprep_assets.skip_command import skip, unskip
 from diffprep_assets.ui_command import ui
 from diffprep_assets.validate.report import ValidationReport
+from diffprep_resources.errors import SettingError
 from diffprep_resources.storage.locks import hold
 
 app = typer.Typer(
@@ -56,6 +59,7 @@ app = typer.Typer(
     help="Prepares datasets for training diffusion models, one YAML recipe each.",
 )
 app.command("diffusion-encoded")(diffusion_encoded)
+app.command("diffusion-raw")(diffusion_raw)
 app.command()(clean)
 app.command()(info)
 app.command()(plan)
@@ -63,6 +67,9 @@ app.command()(init)
 app.command("range")(partition_range)
 app.command("list")(list_datasets)
 app.command()(preview)
+app.command()(rewrite)
+app.command()(skip)
+app.command()(unskip)
 app.command()(ui)
 
 
@@ -164,7 +171,7 @@ def status(name: Name, project: ProjectDir = None, as_json: AsJson = False) -> N
 
     found, loaded = _loaded(name, project)
     predicted = forecast(Dataset(loaded, found.storage_root))
-    content = status_json(loaded.name, predicted, _failed(found, loaded.name))
+    content = status_json(loaded.name, predicted, _failed(found, loaded))
     if as_json:
         print(json.dumps(content))
     else:
@@ -188,7 +195,9 @@ def rejects(
 @explained
 def validate(
     path: Annotated[Path, typer.Argument(help="the dataset's folder")],
-    encoding: Annotated[str, typer.Option(help="what the samples hold")] = "preencoded",
+    encoding: Annotated[
+        str | None, typer.Option(help="what the samples hold; the folder says by itself")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="every tensor and every digest")] = False,
     decode: Annotated[
         int | None, typer.Option(min=1, help="also judge this many samples by decoding them")
@@ -198,9 +207,16 @@ def validate(
 ) -> None:
     """Check that a trainer can read all of a dataset, ours or another tool's."""
     from diffprep_assets.validate.dataset import validate_dataset
+    from diffprep_assets.validate.encoding import encoding_of
     from diffprep_assets.validate.report import report_lines
 
-    report = validate_dataset(path, encoding=encoding, full=full)
+    holds = encoding or encoding_of(path)
+    if decode is not None and holds != "preencoded":
+        raise SettingError(
+            f"--decode judges latents, and {path} holds {holds} samples, whose pictures every "
+            "validation decodes; leave --decode out"
+        )
+    report = validate_dataset(path, encoding=holds, full=full)
     if decode is not None and report.facts["shards"]:
         from diffprep_assets.validate.decode_check import decode_and_judge
 
@@ -232,17 +248,17 @@ def _mark_bad_shards(path: Path, report: ValidationReport) -> list[str]:
     from diffprep_assets.validate.update import mark_bad
 
     found = project_if_any(Path.cwd())
-    dataset = found and dataset_at(path, project=found)
-    if not found or not dataset:
+    published = found and published_at(path, project=found)
+    if not found or not published:
         return []
-    layout, wait_s = dataset.layout, found.lock_wait_minutes * 60
+    layout, wait_s = published.layout, found.lock_wait_minutes * 60
     with hold(layout.dataset_lock, holder="diffprep validate", shared=True, wait_s=wait_s):
         marked = mark_bad(layout, report)
-    words = f"`diffprep run {dataset.name}` mends it"
+    words = f"`diffprep run {layout.dataset}` mends it"
     return [f"     marked for the next run: {', '.join(marked)}; {words}"] if marked else []
 
 
-def _failed(project: Project, dataset: str) -> dict[str, set[str]]:
+def _failed(project: Project, loaded: LoadedRecipe) -> dict[str, set[str]]:
     """Partitions whose last try failed, by stage; Dagster's log knows."""
     home = os.environ.get("DAGSTER_HOME", str(project.folder / ".dagster"))
     if not (Path(home) / "storage").exists() and not (Path(home) / "history").exists():
@@ -250,6 +266,5 @@ def _failed(project: Project, dataset: str) -> dict[str, set[str]]:
     from diffprep_assets import jobs
 
     use_dagster_home(project)
-    return {
-        stage: jobs.failed_partitions(dataset, stage) for stage in (*PART_STAGES, *SHARD_STAGES)
-    }
+    stages = (*part_stages(loaded.recipe), *shard_stages(loaded.recipe))
+    return {stage: jobs.failed_partitions(loaded.name, stage) for stage in stages}

@@ -11,13 +11,15 @@ from typing import Any, Literal
 
 from diffprep_assets.bucket.scan import stamp_digest
 from diffprep_assets.changes import changed_settings, difference, plural
+from diffprep_assets.curate.inputs import skip_files, verdicts_are_fresh
+from diffprep_assets.curate.table import read_head
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import runs_that_died
 from diffprep_assets.download.table import read_stamps
 from diffprep_assets.energon_prepare.provenance import read_provenance
-from diffprep_assets.energon_prepare.update import last_prepared, output_stamps
 from diffprep_assets.last_failure import last_failure
 from diffprep_assets.layout import Layout
+from diffprep_assets.publishing.prepared import last_prepared, output_stamps
 from diffprep_assets.recipe.resolved import NO_BYTES, NO_BYTES_SECTIONS
 from diffprep_assets.recipe.stage_fields import published_fields
 from diffprep_assets.shard_plan.plan import PlannedShard
@@ -84,9 +86,17 @@ def _failed(layout: Layout) -> Iterator[str]:
 
 
 def _stale(dataset: Dataset, shards: list[PlannedShard], looks: FilesToLookAt) -> Iterator[str]:
-    layout = dataset.layout
     yield from _changed_recipe(dataset)
     yield from _changed_source(dataset, looks)
+    yield from _changed_lists(dataset)
+    formats = dataset.recipe.output.formats
+    for name in formats:
+        for why in _stale_output(dataset.layout.of(name), shards):
+            yield why if len(formats) == 1 else f"{name}: {why}"
+
+
+def _stale_output(layout: Layout, shards: list[PlannedShard]) -> Iterator[str]:
+    """What is not as it should be in one format."""
     yield from _unfinished(layout, shards)
     prepared, stamps = last_prepared(layout), output_stamps(layout)
     if prepared is None:
@@ -143,6 +153,23 @@ def _changed_source(dataset: Dataset, looks: FilesToLookAt) -> Iterator[str]:
     yield from difference(before, now).words("source file")
 
 
+def _changed_lists(dataset: Dataset) -> Iterator[str]:
+    """How the skip lists differ from those that the verdicts were made with. One is read only where
+    it was written since."""
+    head = read_head(dataset.layout.curate)
+    if head is None:
+        return
+    lists, before = skip_files(dataset), set(head["skip_lists"])
+    yield from (f"skip list {name} added" for name in sorted(lists.keys() - before))
+    yield from (f"skip list {name} removed" for name in sorted(before - lists.keys()))
+    made = dataset.layout.curate.stat().st_mtime_ns
+    same = {name: path for name, path in lists.items() if name in before and path.is_file()}
+    newer = [name for name, path in same.items() if path.stat().st_mtime_ns > made]
+    index = read_index(dataset.layout.source_index) if newer else None
+    if index is not None and not verdicts_are_fresh(dataset, index.parts.parts):
+        yield f"skip {plural('list', len(newer))} {', '.join(newer)} changed"
+
+
 def _stamps_before(layout: Layout, index: SourceIndex) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in index.parts.parts:
@@ -154,12 +181,12 @@ def _stamps_before(layout: Layout, index: SourceIndex) -> dict[str, str]:
 
 def _unfinished(layout: Layout, shards: list[PlannedShard]) -> Iterator[str]:
     """Shards of the plan that have no record or tar, and those found damaged."""
-    folder = layout.shard_tar("x").parent
+    folder = layout.shard_file("x").parent
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     missing = damaged = 0
     for shard in shards:
         key = shard.shard
-        record, tar = layout.shard_record(key).name, layout.shard_tar(key).name
+        record, tar = layout.shard_record(key).name, layout.shard_file(key).name
         missing += not {record, tar} <= names
         damaged += layout.shard_bad(key).name in names
     if missing:

@@ -11,6 +11,7 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_state import DatasetState, FilesToLookAt, StateName, dataset_state
 from diffprep_assets.energon_prepare.provenance import read_provenance
 from diffprep_assets.layout import Layout
+from diffprep_assets.recipe.formats import SHARD_STAGE
 from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.shard_plan.table import read_shards
 
@@ -19,7 +20,8 @@ NO_RECIPE = "the project has no recipe of this name; `diffprep clean` removes wh
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """`why` says what is not fresh. Counts are of what was published, else of the plan, else None.
+    """`why` says what is not fresh. Counts are of what was published, else of the plan, else None;
+    `formats` are those that are published, the bytes and `output_dir` are of all of them.
     `work_bytes` are those that the output does not share; `made` is local time."""
 
     dataset: str
@@ -32,10 +34,11 @@ class DatasetSummary:
     made: str | None = None
     recipe: str | None = None
     output_dir: str | None = None
+    formats: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The object that `list --json` holds for the dataset."""
-        return {**asdict(self), "why": list(self.why)}
+        return {**asdict(self), "why": list(self.why), "formats": list(self.formats)}
 
 
 def summary_of_dataset(dataset: Dataset, looks: FilesToLookAt) -> DatasetSummary:
@@ -55,7 +58,7 @@ def layout_without_recipe(root: Path, name: str) -> Layout | None:
     """Where the dataset of a storage folder lies, by its owner file; None for other folders."""
     try:
         owner = json.loads(Layout(root, name, Path()).owner.read_bytes())
-        return Layout(root, name, Path(owner["output_dir"]))
+        return Layout(root, name, Path(owner["output_dir"]), owner.get("format", "energon"))
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
 
@@ -102,6 +105,7 @@ def _summary(
         made=_made(layout),
         recipe=None if recipe is None else str(recipe),
         output_dir=str(layout.output_dir),
+        formats=tuple(name for name in SHARD_STAGE if layout.of(name).prepared.exists()),
     )
 
 

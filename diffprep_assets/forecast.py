@@ -16,29 +16,31 @@ from diffprep_assets.bucket.worker import bucket_fingerprint, bucket_version, kn
 from diffprep_assets.changes import Difference, changed_settings, difference
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.download.table import read_fingerprint, read_stamps, stamps_fingerprint
-from diffprep_assets.energon_prepare.update import (
+from diffprep_assets.forecast_curation import CurationForecast, forecast_curation
+from diffprep_assets.forecast_shards import ShardReasons, forecast_shards
+from diffprep_assets.publishing.prepared import (
     last_prepared,
     output_stamps,
     published_fingerprint,
 )
-from diffprep_assets.forecast_shards import ShardReasons, forecast_shards
-from diffprep_assets.freshness import fingerprint
+from diffprep_assets.recipe.formats import PREPARE_STAGE, Format, prepare_stages, shard_stages
 from diffprep_assets.recipe.stage_fields import bucket_fields, published_fields
-from diffprep_assets.shard_plan.candidates import candidate_of, kept_samples
+from diffprep_assets.shard_plan.candidates import CandidateFacts, candidate_of, kept_samples
+from diffprep_assets.shard_plan.inputs import plan_fingerprint
 from diffprep_assets.shard_plan.plan import (
     Candidate,
     Plan,
     PlannedSample,
     PlannedShard,
     planned_shards,
-    updated_plan,
 )
+from diffprep_assets.shard_plan.planning import updated_plan
 from diffprep_assets.shard_plan.table import read_head, read_plan, read_shards
-from diffprep_assets.shard_plan.update import plan_fingerprint
+from diffprep_assets.shard_plan.written import curation_of
 from diffprep_assets.source_index.listing import listed_index
 from diffprep_assets.source_index.table import SourceIndex, read_index
-from diffprep_assets.stage_state import StageForecast, state_of
-from diffprep_assets.validate.update import last_validation
+from diffprep_assets.stage_state import StageForecast, State, state_of
+from diffprep_assets.validate.update import format_fingerprint, last_validation
 from diffprep_resources.errors import ModelError
 from diffprep_resources.sources.base import FileStamp
 
@@ -49,10 +51,12 @@ FILES_TO_OPEN = 2000
 @dataclass(slots=True)
 class Forecast:
     """Every stage, in flow order. `unread_files` is not 0 where so many pictures are new or
-    changed that the stages of shards are judged by the plan as it is."""
+    changed that the stages of shards are judged by the plan as it is. Without `has_verdicts` they
+    are judged by the verdicts of the last run."""
 
     stages: dict[str, StageForecast] = field(default_factory=dict)
     unread_files: int = 0
+    has_verdicts: bool = True
 
 
 def forecast(dataset: Dataset) -> Forecast:
@@ -64,28 +68,35 @@ def forecast(dataset: Dataset) -> Forecast:
     parts = _Parts(dataset, index)
     stages["download"] = parts.download
     stages["bucket"] = parts.bucket
-    plan = _Plan(dataset, parts)
+    curation = forecast_curation(dataset, parts.bucket.states)
+    stages |= curation.stages
+    result.has_verdicts = curation.is_known
+    plan = _Plan(dataset, parts, curation)
     stages["shard_plan"] = plan.stage
     result.unread_files = 0 if plan.is_known else parts.unread_files
     try:
         _ = dataset.identities
     except ModelError as error:
-        return _without_encoders(result, plan.shards, str(error))
+        return _without_encoders(result, dataset, plan.shards, str(error))
     reasons = ShardReasons(new=plan.new_shard_reasons, samples=list(parts.changed_fields))
     stages |= forecast_shards(dataset, plan.shards, rows=plan.rows, reasons=reasons)
-    stages["energon_prepare"] = _prepared(dataset, plan.shards)
+    for format, stage in PREPARE_STAGE.items():
+        if format in dataset.recipe.output.formats:
+            stages[stage] = _prepared(dataset, plan.shards, format)
     stages["validate"] = _validated(dataset, plan.shards)
     return result
 
 
-def _without_encoders(result: Forecast, shards: Iterable[PlannedShard], message: str) -> Forecast:
+def _without_encoders(
+    result: Forecast, dataset: Dataset, shards: Iterable[PlannedShard], message: str
+) -> Forecast:
     """The stages that hang on encoders which cannot be found: nothing there can be called fresh."""
     reason = f"the encoders cannot be found: {message}"
-    for stage in ("encode_latents", "encode_text", "shard"):
+    for stage in shard_stages(dataset.recipe):
         result.stages[stage] = StageForecast()
         for shard in shards:
             result.stages[stage].add(shard.shard, "missing", [reason])
-    for stage in ("energon_prepare", "validate"):
+    for stage in (*prepare_stages(dataset.recipe), "validate"):
         result.stages[stage] = StageForecast()
         result.stages[stage].add(stage, "missing", [reason])
     return result
@@ -163,11 +174,11 @@ class _Parts:
         self.bucket.to_encode += unread
         self._stamps[part], self._known[part] = stamps, known
 
-    def candidates(self) -> Iterator[Candidate]:
-        """The samples that `bucket` would keep, in source order."""
+    def candidates(self, facts: CandidateFacts) -> Iterator[Candidate]:
+        """The samples that `bucket` would keep, in source order, with what is known of them."""
         for part in sorted(self.fingerprints):
             if part not in self._stamps:
-                yield from kept_samples([(part, self.dataset.layout.bucket(part))])
+                yield from kept_samples([(part, self.dataset.layout.bucket(part))], facts)
                 continue
             image, captions = self.dataset.recipe.image, self.dataset.recipe.captions
             pictures = scanned(
@@ -177,22 +188,25 @@ class _Parts:
                 known=self._known[part],
             )
             limited = islice(pictures, self._limits.get(part))
+            digests = facts.columns_digests(part)
             for row in chain.from_iterable(rows for rows, _ in limited):
                 if row.code is None:
-                    yield candidate_of(part, row)
+                    yield candidate_of(part, row, facts, digests)
 
 
 class _Plan:
     """The plan that a run would make, or as it is where that is not known."""
 
-    def __init__(self, dataset: Dataset, parts: _Parts) -> None:
-        layout = dataset.layout
+    def __init__(self, dataset: Dataset, parts: _Parts, curation: CurationForecast) -> None:
+        layout, facts = dataset.layout, curation.facts
         self.stage = StageForecast()
         self.new_shard_reasons = ["never made"]
         head, view = read_head(layout.shard_plan), read_head(layout.shards)
         whole = head is not None and view is not None and view["plan_digest"] == head["digest"]
-        wanted = plan_fingerprint(dataset, parts.fingerprints)
+        wanted = plan_fingerprint(dataset, {**parts.fingerprints, **curation.plan_inputs})
         state = state_of(head["fingerprint"] if head and whole else None, wanted)
+        if state == "fresh" and not curation.is_known:
+            state = "stale"
         few = parts.all_here and parts.unread_files <= FILES_TO_OPEN
         self.is_known = state == "fresh" or few
         self._read_rows = cache(lambda: _by_shard(read_plan(layout.shard_plan).samples))
@@ -205,13 +219,15 @@ class _Plan:
             self.stage.add("shard_plan", state, [*reasons, f"{parts.unread_files:,} files to open"])
             return
         old = read_plan(layout.shard_plan)
-        new = updated_plan(old, parts.candidates(), dataset.plan_settings)
+        verdicts = curation_of(dataset, old, facts.verdicts)
+        new = updated_plan(old, parts.candidates(facts), dataset.plan_settings, verdicts)
         self.shards = planned_shards(new.samples)
         rows = _by_shard(new.samples)
         self._read_rows = cache(lambda: rows)
         moved = _moved(old, new) if old.samples else []
         why = dict.fromkeys([*reasons, *parts.changed_fields, *moved])
-        self.stage.add("shard_plan", state, why or ["bucket is to be done again"])
+        before = "bucket" if curation.is_known else "curate"
+        self.stage.add("shard_plan", state, why or [f"{before} is to be done again"])
         if old.samples:
             redealt = new.state.generation != old.state.generation
             self.new_shard_reasons = (reasons if redealt else moved) or ["new shard"]
@@ -248,29 +264,41 @@ def _by_shard(samples: Iterable[PlannedSample]) -> dict[str, list[PlannedSample]
     return rows
 
 
-def _prepared(dataset: Dataset, shards: list[PlannedShard]) -> StageForecast:
+def _prepared(dataset: Dataset, shards: list[PlannedShard], format: Format) -> StageForecast:
     stage = StageForecast()
-    last = last_prepared(dataset.layout)
-    state = state_of(last["fingerprint"] if last else None, published_fingerprint(dataset, shards))
+    layout = dataset.layout.of(format)
+    last = last_prepared(layout)
+    wanted = published_fingerprint(dataset, shards, format=format)
+    state = state_of(last["fingerprint"] if last else None, wanted)
     reasons: list[str] = []
     if last is not None:
-        now = {shard.shard: dataset.shard_fingerprint(shard) for shard in shards}
-        reasons = changed_settings(last["settings"], published_fields(dataset.loaded.resolved))
+        now = {shard.shard: dataset.format_fingerprint(shard, format) for shard in shards}
+        skips = {shard.shard: shard.skips_digest for shard in shards if shard.num_skipped}
+        settings = published_fields(dataset.loaded.resolved, format=format)
+        reasons = changed_settings(last["settings"], settings)
         reasons += difference(last["shards"], now).words("shard", changed="rewritten")
-        if state == "fresh" and last["files"] != output_stamps(dataset.layout):
+        if last.get("skips", {}) != skips:
+            reasons.append("other samples are skipped")
+        if state == "fresh" and last["files"] != output_stamps(layout):
             state, reasons = "stale", ["files of the output folder changed"]
-    stage.add("energon_prepare", state, reasons)
+    stage.add(PREPARE_STAGE[format], state, reasons)
     return stage
 
 
 def _validated(dataset: Dataset, shards: list[PlannedShard]) -> StageForecast:
     stage = StageForecast()
-    last = last_validation(dataset.layout)
-    published = published_fingerprint(dataset, shards)
-    wanted = fingerprint("validate", settings={}, inputs={"energon_prepare": published})
-    found: str | None = last["fingerprint"] if last else None
-    state = state_of(found, wanted)
-    if last is not None and last["files"] != output_stamps(dataset.layout):
-        state = "stale"
-    stage.add("validate", state, ["the output folder is not what was validated"] if last else [])
+    was_validated = False
+    states: set[State] = set()
+    for format in dataset.recipe.output.formats:
+        layout = dataset.layout.of(format)
+        last = last_validation(layout)
+        was_validated = was_validated or last is not None
+        wanted = format_fingerprint(dataset, shards, format=format)
+        state = state_of(last["fingerprint"] if last else None, wanted)
+        if last is not None and last["files"] != output_stamps(layout):
+            state = "stale"
+        states.add(state)
+    state = "fresh" if states == {"fresh"} else "stale" if was_validated else "missing"
+    why = ["the output folder is not what was validated"] if was_validated else []
+    stage.add("validate", state, why)
     return stage

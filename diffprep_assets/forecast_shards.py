@@ -11,14 +11,14 @@ from diffprep_assets.encode_latents.worker import picture_fingerprint
 from diffprep_assets.encode_text.worker import caption_fingerprint
 from diffprep_assets.encoded_rows import row_path, whole_record
 from diffprep_assets.layout import Layout
-from diffprep_assets.recipe.stage_fields import format_field
+from diffprep_assets.recipe.formats import SHARD_STAGE, Format, shard_stages
 from diffprep_assets.shard.record import ShardRecord, read_record, sample_columns
 from diffprep_assets.shard_plan.plan import PlannedSample, PlannedShard
 from diffprep_assets.stage_state import StageForecast, State
 from diffprep_resources.storage.parquet_tables import DamagedTableError
 from diffprep_resources.storage.row_file import read_header
 
-LATENTS, TEXT, TAR = "encode_latents", "encode_text", "shard"
+LATENTS, TEXT = "encode_latents", "encode_text"
 CHANGED = {LATENTS: ("picture", "edited"), TEXT: ("caption", "changed")}
 FORMER_SHARDS = 256
 Rows = Callable[[], Mapping[str, list[PlannedSample]]]
@@ -47,17 +47,25 @@ Found = Callable[[str, str], _Encoded | None]
 def forecast_shards(
     dataset: Dataset, shards: Iterable[PlannedShard], *, rows: Rows, reasons: ShardReasons
 ) -> dict[str, StageForecast]:
-    """The forecast of the three stages of shards. `rows` gives the plan's samples by shard, read
+    """The forecast of the recipe's stages of shards. `rows` gives the plan's samples by shard, read
     when first needed."""
-    stages = {LATENTS: StageForecast(), TEXT: StageForecast(), TAR: StageForecast()}
+    stages = {stage: StageForecast() for stage in shard_stages(dataset.recipe)}
     # Samples that were dealt anew name the same few former shards again and again.
-    found = lru_cache(FORMER_SHARDS)(partial(_encoded, dataset.layout))
+    found = lru_cache(FORMER_SHARDS)(partial(_encoded, dataset.layout.of("energon")))
     for shard in shards:
-        _add(dataset, shard, stages, rows=rows, given=reasons, found=found)
+        encoded = _add_encoded(dataset, shard, stages, rows=rows, given=reasons, found=found)
+        for format in dataset.recipe.output.formats:
+            stage = stages[SHARD_STAGE[format]]
+            state, why = _finished(dataset, shard, rows=rows, format=format)
+            if state != "fresh":
+                is_encoded = format == "energon" or why == []
+                stage.to_encode += shard.num_samples
+                why += [reason for reason in encoded if is_encoded and reason not in why]
+            stage.add(shard.shard, state, why or reasons.new)
     return stages
 
 
-def _add(
+def _add_encoded(
     dataset: Dataset,
     shard: PlannedShard,
     stages: dict[str, StageForecast],
@@ -65,17 +73,16 @@ def _add(
     rows: Rows,
     given: ShardReasons,
     found: Found,
-) -> None:
-    layout, key = dataset.layout, shard.shard
-    record = whole_record(layout, key)
-    is_bad = layout.shard_bad(key).exists()
-    wanted = {
-        LATENTS: dataset.latents_fingerprint(shard),
-        TEXT: dataset.text_fingerprint(shard),
-    }
+) -> list[str]:
+    """The encode stages' forecast of a shard; returns why it is to be encoded."""
+    layout, key = dataset.layout.of("energon"), shard.shard
+    record = None if layout.shard_bad(key).exists() else whole_record(layout, key)
+    fingerprints = {LATENTS: dataset.latents_fingerprint, TEXT: dataset.text_fingerprint}
     reasons: list[str] = []
-    for stage, fingerprint in wanted.items():
-        if _is_fresh(layout, stage, key, fingerprint, None if is_bad else record):
+    for stage in (LATENTS, TEXT):
+        if stage not in stages:
+            continue
+        if _is_fresh(layout, stage, key, fingerprints[stage](shard), record):
             stages[stage].add(key, "fresh")
             continue
         members = rows().get(key, [])
@@ -83,19 +90,47 @@ def _add(
         stages[stage].add(key, state, why)
         stages[stage].to_encode += to_encode
         reasons += [reason for reason in why if reason not in reasons]
-    if record is not None and not is_bad and record.fingerprint == dataset.shard_fingerprint(shard):
-        stages[TAR].add(key, "fresh")
-        return
-    there = read_record(layout.shard_record(key))
+    return reasons
+
+
+def _finished(
+    dataset: Dataset, shard: PlannedShard, *, rows: Rows, format: Format
+) -> tuple[State, list[str]]:
+    """State of the finished shard in a format, and the reasons that its own file tells."""
+    layout, key = dataset.layout.of(format), shard.shard
+    record, there = whole_record(layout, key), read_record(layout.shard_record(key))
+    is_bad = layout.shard_bad(key).exists()
+    wanted = dataset.format_fingerprint(shard, format)
+    if record is not None and not is_bad and record.fingerprint == wanted:
+        return "fresh", []
+    reasons: list[str] = []
     if is_bad:
         reasons.append("found damaged by validate")
     elif there is not None and record is None:
-        reasons.append("its tar is missing or cut short")
-    elif record is not None and not reasons:
-        reasons = changed_settings(record.settings.get(TAR, {}), format_field(TAR))
+        reasons.append("its file is missing or cut short")
+    elif record is not None:
+        stage = SHARD_STAGE[format]
+        now = dataset.settings_of(stage)
+        reasons = changed_settings(record.settings.get(stage, {}), now)
+        reasons = reasons or _changed_samples(layout, rows().get(key, []), format=format)
     replaces = there is not None or any(row.former for row in rows().get(key, ()))
-    stages[TAR].add(key, "stale" if replaces else "missing", reasons or given.new)
-    stages[TAR].to_encode += shard.num_samples
+    return ("stale" if replaces else "missing"), reasons
+
+
+def _changed_samples(layout: Layout, rows: list[PlannedSample], *, format: Format) -> list[str]:
+    """How the samples of a stored shard differ from the plan's; of a pre-encoded one the encode
+    stages tell."""
+    if format == "energon" or not rows:
+        return []
+    try:
+        ids, captions = sample_columns(
+            layout.shard_samples(rows[0].shard or ""), "sample_id", "text_fingerprint"
+        )
+    except DamagedTableError:
+        return ["rows are missing or damaged"]
+    before = dict(zip(ids, captions, strict=True))
+    now = {row.sample_id: row.sample.caption_digest for row in rows}
+    return difference(before, now).words("sample", of="caption") or ["pictures edited"]
 
 
 def _is_fresh(

@@ -20,7 +20,7 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Say what a dataset is: what made it, what is in it, whether it is valid, how to load it."""
-    from diffprep_assets.dataset_info.facts import dataset_info
+    from diffprep_assets.dataset_info.gather import dataset_info
     from diffprep_assets.dataset_info.report import info_json, info_lines
 
     found = project_if_any(Path.cwd(), project)

@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from diffprep_assets.layout import Layout
+from diffprep_assets.recipe.formats import SHARD_STAGE
 from diffprep_resources.errors import DatasetLockedError
 from diffprep_resources.storage.atomic import TEMPORARY_PREFIX, remove_leftovers
 from diffprep_resources.storage.locks import hold
@@ -32,8 +33,10 @@ def _folders(layout: Layout) -> list[Path]:
         layout.source_index,
         layout.download("x"),
         layout.bucket("x"),
+        layout.source_columns("x"),
+        layout.picture_hash("x"),
         layout.latents("x"),
         layout.text("x"),
-        layout.shard_tar("x"),
+        *(layout.of(format).shard_file("x") for format in SHARD_STAGE),
     )
     return [file.parent for file in files]

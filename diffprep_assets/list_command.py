@@ -84,6 +84,9 @@ def _table(datasets: list[DatasetSummary]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("dataset", overflow="fold")
     table.add_column("state", no_wrap=True)
+    several = any(dataset.formats not in ((), ("energon",)) for dataset in datasets)
+    if several:
+        table.add_column("formats")
     for name in ("samples", "shards", "output", "work"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("made", no_wrap=True)
@@ -93,6 +96,7 @@ def _table(datasets: list[DatasetSummary]) -> Table:
         table.add_row(
             escape(dataset.dataset),
             f"[{STYLES[dataset.state]}]{dataset.state}[/]",
+            *([", ".join(dataset.formats)] if several else []),
             *("" if count is None else f"{count:,}" for count in counts),
             *(bytes_text(size) if size else "" for size in sizes),
             dataset.made or "",

@@ -24,6 +24,7 @@ from diffprep_assets.console import (
 )
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.project import find_project
+from diffprep_assets.recipe.formats import shard_stages
 from diffprep_assets.run_command import RunRequest, failed_before_running, run_dataset
 from diffprep_assets.run_report import RunReport
 from diffprep_resources.errors import DiffprepError, SettingError
@@ -32,7 +33,8 @@ from diffprep_resources.storage.atomic import write_bytes
 from diffprep_resources.storage.locks import hold
 
 if TYPE_CHECKING:
-    from diffprep_assets.plan_report.gather import Gathered, Loading
+    from diffprep_assets.plan_report.gather import Gathered
+    from diffprep_assets.plan_report.loading import Loading
 
 Html = Annotated[Path | None, typer.Option("--html", help="also write the plan as a page, here")]
 TrainBatch = Annotated[int, typer.Option(min=1, help="samples in a trainer's batch, on one rank")]
@@ -61,7 +63,7 @@ def plan(  # noqa: PLR0913 (an option each)
     as_json: AsJson = False,
 ) -> None:
     """Say what a run would make, leave out and cost, with warnings. Encodes nothing but a probe."""
-    from diffprep_assets.plan_report.gather import Loading
+    from diffprep_assets.plan_report.loading import Loading
 
     if html is not None and html.is_dir():
         raise SettingError(f"--html names the page to write, got the folder {html}")
@@ -127,14 +129,15 @@ def _found(
     """The facts, tokens counted and batches timed with a bar for each."""
     from diffprep_assets.plan_report.gather import gathered
     from diffprep_assets.plan_report.table_pass import CAPTIONS_COUNTED
-    from diffprep_assets.plan_report.timing import timed
+    from diffprep_assets.plan_report.timing import PROBED, timed
 
     most = min(progress.summaries["shard_plan"].samples.samples_out, CAPTIONS_COUNTED)
     with progress.stage("tokens", log=_quiet, total_samples=most) as shown:
         found = gathered(dataset, loading, counted=shown.advance)
         counted = found.facts.captions.counted
         shown.summary.samples = SampleCounts(counted, counted)
-    with progress.stage("probe", log=_quiet, total_samples=3) as shown:
+    probed = len(PROBED & set(shard_stages(dataset.recipe)))
+    with progress.stage("probe", log=_quiet, total_samples=probed) as shown:
         times = timed(
             found,
             dataset,

@@ -32,12 +32,17 @@ def preview(  # noqa: PLR0913 (an option each)
     project: ProjectDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decode samples of a dataset and show them beside their source pictures."""
+    """Show samples of a dataset, decoded where they are latents, beside their source pictures."""
     if file is not None and not html:
         raise SettingError(f"{file} is the page to write with --html; give --html too")
     folder = published_folder(path)
     here = project_if_any(Path.cwd(), project)
-    codec = codec_of(folder, vae=vae, project=here, device=device)
+    codec = None
+    if folder.encoding == "preencoded":
+        codec = codec_of(folder, vae=vae, project=here, device=device)
+    elif vae is not None:
+        raise SettingError(f"--vae decodes latents, and {path} holds pictures; leave --vae out")
+    decoder = None if codec is None else codec.name
     places = chosen_places(folder, count=samples, seed=seed)
     if not places:
         raise DiffprepError(f"{path} holds no sample that a trainer would read")
@@ -50,10 +55,10 @@ def preview(  # noqa: PLR0913 (an option each)
     if html:
         files["html"] = file or Path(f"{name}-preview.html")
         total = sum(count or 0 for count in folder.counts.values())
-        facts = {"name": name, "path": str(path), "vae": codec.name, "seed": seed, "total": total}
+        facts = {"name": name, "path": str(path), "vae": decoder, "seed": seed, "total": total}
         write_bytes(files["html"], page(shown, facts=facts).encode())
     if as_json:
-        print(json.dumps({"dataset": name, "vae": codec.name, **_json(shown, files)}))
+        print(json.dumps({"dataset": name, "vae": decoder, **_json(shown, files)}))
         return
     out.print(table(shown, width=out.width))
     for words in missing_words(shown):

@@ -2,24 +2,22 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from diffprep_assets.changes import plural
 from diffprep_assets.encoded_rows import row_path, whole_record
-from diffprep_assets.energon_prepare.card import MARKER
-from diffprep_assets.energon_prepare.index import MetaFiles
-from diffprep_assets.energon_prepare.metadata_files import idx_path
-from diffprep_assets.energon_prepare.output_state import load_state
 from diffprep_assets.layout import Layout
+from diffprep_assets.published_files import published_files
+from diffprep_assets.recipe.formats import PREPARE_STAGE, SHARD_STAGE, Format
 from diffprep_assets.shard_plan.table import read_head, read_shards
 from diffprep_resources.errors import SettingError
 from diffprep_resources.storage.atomic import TEMPORARY_PREFIX
 from diffprep_resources.storage.row_file import read_header
 
-Kind = Literal["old generations", "downloads", "intermediates", "work", "output"]
+Kind = Literal["old generations", "old formats", "downloads", "intermediates", "work", "output"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,41 +34,45 @@ class Removable:
         return sum(os.lstat(path).st_size for path in self.paths)
 
 
-def removable(layout: Layout, kind: Kind) -> Removable:
-    """What there is of a kind now."""
+def removable(layout: Layout, kind: Kind, *, formats: Sequence[Format]) -> Removable:
+    """What there is of a kind now; `formats` are those that the recipe lists."""
     return {
         "old generations": old_generations,
+        "old formats": old_formats,
         "downloads": downloads,
         "intermediates": intermediates,
         "work": work,
         "output": output,
-    }[kind](layout)
+    }[kind](layout, formats)
 
 
-def old_generations(layout: Layout) -> Removable:
+def old_generations(layout: Layout, formats: Sequence[Format]) -> Removable:
     """Files of shards that the plan does not hold any more, and what killed runs left."""
     plan, view = read_head(layout.shard_plan), read_head(layout.shards)
     if plan is None or view is None or plan["digest"] != view["plan_digest"]:
         return Removable("old generations", (), "there is no whole plan to tell by")
     shards = {shard.shard for shard in read_shards(layout.shards)}
+    finished = [layout.of(name).shards_folder for name in SHARD_STAGE]
     paths = []
-    for folder in {layout.latents("x").parent, layout.text("x").parent, _tars(layout)}:
+    for folder in {layout.latents("x").parent, layout.text("x").parent, *finished}:
         for path in _files_in(folder):
             is_left_over = path.name.startswith(TEMPORARY_PREFIX)
             if is_left_over or path.name.partition(".")[0] not in shards:
                 paths.append(path)
     paths = sorted(set(paths) - {layout.empty_encodings})
-    unwritten = sum(whole_record(layout, shard) is None for shard in shards)
+    unwritten = sum(
+        any(whole_record(layout.of(name), shard) is None for name in formats) for shard in shards
+    )
     note = ""
     if paths and unwritten:
         note = (
             f"{unwritten:,} {plural('shard', unwritten)} of the plan not written yet; what the "
-            f"next run could take over from these, it encodes again"
+            f"next run could take over from these, it makes again"
         )
     return Removable("old generations", tuple(paths), note)
 
 
-def downloads(layout: Layout) -> Removable:
+def downloads(layout: Layout, _: Sequence[Format]) -> Removable:
     """Fetched bytes of a remote source; their stamps stay."""
     folder = layout.download("x").parent
     entries = sorted(folder.iterdir()) if _is_folder(folder) else []
@@ -79,8 +81,9 @@ def downloads(layout: Layout) -> Removable:
     return Removable("downloads", tuple(paths), note)
 
 
-def intermediates(layout: Layout) -> Removable:
-    """Latents and text whose rows stand in a finished tar. What a run would encode again stays."""
+def intermediates(layout: Layout, _: Sequence[Format]) -> Removable:
+    """Latents and text whose rows stand in a finished tar of the pre-encoded format. What a run
+    would encode again stays: other formats do not give back what they hold."""
     found: list[Path] = []
     kept = 0
     for shard in read_shards(layout.shards):
@@ -90,13 +93,14 @@ def intermediates(layout: Layout) -> Removable:
             found += there
         else:
             kept += len(there)
-    note = f"{kept:,} {plural('file', kept)} of unfinished shards stay" if kept else ""
+    note = f"{kept:,} {plural('file', kept)} stay, whose rows no tar holds" if kept else ""
     return Removable("intermediates", tuple(found), note)
 
 
 def _is_in_tar(layout: Layout, shard: str) -> bool:
     """Whether the shard's tar holds every row of its row files. Of a sample that was left out at
     one stage, the other stage's row is in the row file alone."""
+    layout = layout.of("energon")
     record = whole_record(layout, shard)
     if record is None or record.rejects or layout.shard_bad(shard).exists():
         return False
@@ -108,42 +112,42 @@ def _is_in_tar(layout: Layout, shard: str) -> bool:
     )
 
 
-def work(layout: Layout) -> Removable:
+def work(layout: Layout, _: Sequence[Format]) -> Removable:
     """All of the work folder but its locks: source index, plan, shards and the rest."""
     locks = layout.locks
     paths = [path for path in files_below(layout.folder) if locks not in path.parents]
     return Removable("work", tuple(paths), "the whole work folder, with the kinds above")
 
 
-def output(layout: Layout) -> Removable:
-    """What was published. A card of one's own, and files that are none of ours, stay."""
-    try:
-        names = load_state(layout).files
-    except SettingError as error:
-        return Removable("output", (), f"left alone: {error}")
-    known = [layout.output_dir / name for name in names]
-    known += [idx_path(layout, name) for name in names]
-    known += [*MetaFiles(layout.nv_meta).all(), layout.dataset_json, layout.card_pictures]
-    known += _files_in(layout.published_empty_encodings)
-    if _is_our_card(layout.card):
-        known.append(layout.card)
-    ours = {path for path in known if os.path.lexists(path) and not _is_beyond_link(path, layout)}
+def old_formats(layout: Layout, formats: Sequence[Format]) -> Removable:
+    """Finished shards and output of formats that the recipe does not list any more."""
+    paths: list[Path] = []
+    left = []
+    for of_format in (layout.of(name) for name in SHARD_STAGE if name not in formats):
+        known = [*_files_in(of_format.shards_folder), of_format.prepared, of_format.published_state]
+        found = [path for path in known if path.is_file() and not _is_linked(path)]
+        try:
+            found += published_files(of_format)
+        except SettingError as error:
+            return Removable("old formats", tuple(paths), f"left alone: {error}")
+        paths += found
+        left += [of_format.format] if found else []
+    note = f"the recipe does not list {', '.join(left)} any more" if left else ""
+    return Removable("old formats", tuple(sorted(paths)), note)
+
+
+def output(layout: Layout, _: Sequence[Format]) -> Removable:
+    """What was published, in every format. A card of one's own, and files that are none of ours,
+    stay."""
+    ours: set[Path] = set()
+    for name in PREPARE_STAGE:
+        try:
+            ours |= published_files(layout.of(name))
+        except SettingError as error:
+            return Removable("output", (), f"left alone: {error}")
     others = len([path for path in files_below(layout.output_dir) if path not in ours])
     note = f"{others:,} other {plural('file', others)} there stay" if others else ""
     return Removable("output", tuple(sorted(ours)), note)
-
-
-def _is_beyond_link(path: Path, layout: Layout) -> bool:
-    """Whether a folder between the output folder and the file is a link to elsewhere."""
-    between = path.relative_to(layout.output_dir).parents
-    return any(_is_linked(layout.output_dir / part) for part in between if str(part) != ".")
-
-
-def _is_our_card(path: Path) -> bool:
-    try:
-        return MARKER in path.read_text("utf-8", errors="replace")
-    except OSError:
-        return False
 
 
 def freed_bytes(paths: Iterable[Path]) -> int:
@@ -182,10 +186,6 @@ def _files_in(folder: Path) -> list[Path]:
     if not _is_folder(folder):
         return []
     return [path for path in folder.iterdir() if not _is_folder(path)]
-
-
-def _tars(layout: Layout) -> Path:
-    return layout.shard_tar("x").parent
 
 
 def _is_linked(path: Path) -> bool:

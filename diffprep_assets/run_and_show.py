@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.markup import escape
@@ -16,6 +16,9 @@ from diffprep_assets.project import Project
 from diffprep_assets.recipe.load import load_recipe
 from diffprep_resources.errors import DiffprepError
 from diffprep_resources.progress.base import Progress
+
+if TYPE_CHECKING:
+    from diffprep_assets.run_report import RunReport
 
 
 def run_and_show(
@@ -52,6 +55,31 @@ def run_and_show(
         _say_what_a_plain_run_would_find(request.project, request.recipe)
     if not report.ok:
         raise typer.Exit(FAILED)
+
+
+def brought_up_to_date(
+    project: Project,
+    name: str,
+    *,
+    execution: Mapping[str, Any] | None = None,
+    as_json: bool = False,
+) -> "RunReport":
+    """The report of a run that ended well, for a command that shows what it needs of it; exits 1
+    after the words, or the object, of one that failed."""
+    from diffprep_assets.run_command import RunRequest, run_dataset
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    request = RunRequest(project, project.recipe_path(name), {}, execution or {})
+    report = run_dataset(
+        request, console_progress(), say=lambda text: err.print(text, soft_wrap=True)
+    )
+    if report.error is not None:
+        if as_json:
+            print(json.dumps(report.as_json()))
+        stage, message = report.error
+        err.print(f"[bold red]{stage} failed:[/] {escape(message)}", soft_wrap=True)
+        raise typer.Exit(FAILED)
+    return report
 
 
 def show_dry_run(

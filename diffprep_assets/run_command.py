@@ -13,11 +13,13 @@ from diffprep_assets.dagster_home import use_dagster_home
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import run_lock
 from diffprep_assets.project import Project
+from diffprep_assets.recipe.formats import PREPARE_STAGE, stages_of
 from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
 from diffprep_assets.rejects import read_rejects, summary_of
 from diffprep_assets.run_report import RunReport
 from diffprep_assets.shard.record import read_record
 from diffprep_assets.shard.truncation import truncations
+from diffprep_assets.shard_plan.skipped import skipped_by_shard
 from diffprep_assets.shard_plan.splits import empty_splits
 from diffprep_assets.shard_plan.table import read_head, read_shards
 from diffprep_assets.source_index.table import read_index
@@ -72,7 +74,7 @@ def run_dataset(
 def _made(dataset: Dataset, request: RunRequest, progress: Progress) -> tuple[str, str] | None:
     """The stage that failed and why; None when the dataset is whole and valid."""
     from diffprep_assets.dataset_graph import dataset_graph
-    from diffprep_assets.jobs import PLAN_RUNS, RUNS, instance, make_dataset, set_pool_limit
+    from diffprep_assets.jobs import instance, make_dataset, set_pool_limit
 
     project = request.project
     try:
@@ -83,7 +85,7 @@ def _made(dataset: Dataset, request: RunRequest, progress: Progress) -> tuple[st
                 instance=dagster_instance,
                 resources={"engines": request.engines(), "progress": progress},
                 encode_config={name: v for name, v in request.execution.items() if v is not None},
-                runs=PLAN_RUNS if request.plan_only else RUNS,
+                plan_only=request.plan_only,
             )
     except DatasetLockedError:
         raise
@@ -100,8 +102,9 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
     listed = sum(pq.read_metadata(path).num_rows for path in tables if path.exists())
     # Until this run planned, the view of rejects is an earlier run's.
     rejects = summary_of(read_rejects(layout.rejects) if "shard_plan" in progress.summaries else ())
-    records = (read_record(layout.shard_record(row.shard)) for row in read_shards(layout.shards))
-    prepared = progress.summaries.get("energon_prepare")
+    tars = layout.of("energon")
+    records = (read_record(tars.shard_record(row.shard)) for row in read_shards(layout.shards))
+    prepared = progress.summaries.get(PREPARE_STAGE[layout.format])
     head = read_head(layout.shard_plan)
     return RunReport(
         dataset=dataset.name,
@@ -111,6 +114,7 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
         summaries=progress.summaries,
         listed=listed,
         written=prepared.samples.samples_out if prepared else 0,
+        skipped=sum(map(len, skipped_by_shard(layout).values())) if prepared else 0,
         rejects=rejects.counts,
         first_rejects=rejects.first,
         other_files=other_member_counts(tables) + Counter(index.other_files if index else {}),
@@ -122,6 +126,7 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
         )
         if prepared
         else (),
+        stages=stages_of(dataset.recipe),
     )
 
 

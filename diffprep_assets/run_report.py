@@ -7,20 +7,28 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from diffprep_assets.freshness import STAGES
+from diffprep_assets.recipe.formats import SHARD_STAGE
 from diffprep_assets.rejects import Reject
 from diffprep_assets.shard.truncation import Truncation
-from diffprep_resources.progress.base import StageSummary
+from diffprep_resources.progress.base import StageSummary, Unit
 
-PART_STAGES = ("download", "bucket")
-SHARD_STAGES = ("encode_latents", "encode_text", "shard")
+# Those that every pre-encoded dataset has.
+STAGES = (
+    *("source_index", "download", "bucket", "curate", "shard_plan", "encode_latents"),
+    *("encode_text", "shard", "energon_prepare", "validate"),
+)
+UNITS: dict[str, Unit] = {
+    **dict.fromkeys(("download", "bucket", "source_columns", "picture_hash"), "parts"),
+    **dict.fromkeys(("encode_latents", "encode_text", *SHARD_STAGE.values()), "shards"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """One `diffprep run`. `error` is (stage, message); None: the dataset is whole and valid.
 
-    `rejects` counts by code, `first_rejects` names the first few of each. `other_files` counts
+    `stages` are the recipe's, in flow order. `rejects` counts by code, `first_rejects` names the
+    first few of each. `skipped` ones are written, and no trainer gets them. `other_files` counts
     source files that hold no samples, `notes` what was done to samples that were kept.
     """
 
@@ -31,6 +39,7 @@ class RunReport:
     summaries: Mapping[str, StageSummary] = field(default_factory=dict)
     listed: int = 0
     written: int = 0
+    skipped: int = 0
     rejects: Mapping[str, int] = field(default_factory=dict)
     first_rejects: Mapping[str, Sequence[Reject]] = field(default_factory=dict)
     truncated: Sequence[Truncation] = ()
@@ -38,10 +47,16 @@ class RunReport:
     notes: Mapping[str, int] = field(default_factory=dict)
     output_dir: str | None = None
     empty_splits: Sequence[str] = ()
+    stages: Sequence[str] = STAGES
 
     @property
     def ok(self) -> bool:
         return self.error is None
+
+    @property
+    def served(self) -> int:
+        """Samples that a trainer gets."""
+        return self.written - self.skipped
 
     def as_json(self) -> dict[str, Any]:
         """The object that `--json` prints; every stage is in it, also one that did not run."""
@@ -54,14 +69,21 @@ class RunReport:
             "generation": self.generation,
             "recipe_hash": self.recipe_hash,
             "stages": {
-                stage: _stage_json(self.summaries.get(stage) or StageSummary(stage, _unit(stage)))
-                for stage in STAGES
+                stage: _stage_json(
+                    self.summaries.get(stage) or StageSummary(stage, UNITS.get(stage))
+                )
+                for stage in self.stages
             },
             "listed": self.listed,
             "written": self.written,
+            "skipped": self.skipped,
+            "served": self.served,
             "rejects": dict(sorted(self.rejects.items())),
             "output_dir": self.output_dir,
         }
+
+    def _summary(self, stage: str) -> StageSummary:
+        return self.summaries.get(stage) or StageSummary(stage, UNITS.get(stage))
 
     def lines(self) -> list[Table | str]:
         """What a person is told at the end."""
@@ -85,7 +107,8 @@ class RunReport:
         ):
             lines.append("All is fresh: nothing was encoded, no shard was written.")
         if self.ok:
-            lines.append(f"{self.written:,} samples, valid, in {self.output_dir}")
+            skipped = f", {self.skipped:,} of them skipped" if self.skipped else ""
+            lines.append(f"{self.written:,} samples, valid, in {self.output_dir}{skipped}")
         return lines
 
     def reject_lines(self) -> Iterator[str]:
@@ -154,9 +177,3 @@ def _stage_json(summary: StageSummary) -> dict[str, Any]:
     }
     content["seconds"] = round(summary.seconds, 3)
     return content
-
-
-def _unit(stage: str) -> Any:
-    if stage in PART_STAGES:
-        return "parts"
-    return "shards" if stage in SHARD_STAGES else None

@@ -11,8 +11,11 @@ from diffprep_assets.forecast import Forecast
 
 COUNTED = {
     "bucket": ("file", "open"),
+    "picture_hash": ("picture", "hash"),
     "encode_latents": ("picture", "encode"),
     "encode_text": ("caption", "encode"),
+    "shard_raw": ("picture", "store"),
+    "shard_mds": ("picture", "store"),
 }
 SHOWN_REASONS = 6
 STYLES = {"fresh": "green", "stale": "yellow", "missing": "cyan", "failed": "bold red"}
@@ -76,5 +79,9 @@ def work_lines(found: Forecast) -> list[str]:
         lines.append(
             f"{found.unread_files:,} files are to be opened first; the shards above are those of "
             f"the plan as it is"
+        )
+    if lines and not found.has_verdicts:
+        lines.append(
+            "curate comes first; the shards above are those of the verdicts that it gave before"
         )
     return lines or ["nothing: all is fresh"]

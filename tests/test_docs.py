@@ -17,16 +17,20 @@ from pydantic import BaseModel
 
 from diffprep_assets.bucket import table as bucket
 from diffprep_assets.cli import app
+from diffprep_assets.curate import table as curate
+from diffprep_assets.curate.skip_files import STORED
 from diffprep_assets.download import table as download
 from diffprep_assets.energon_prepare.index import DIGESTS_SCHEMA, MetaFiles
 from diffprep_assets.freshness import FORMAT_VERSIONS
-from diffprep_assets.primus_command import PRIMUS_FLAGS
+from diffprep_assets.picture_hash import table as picture_hash
+from diffprep_assets.primus_command import PRIMUS_FLAGS, PRIMUS_RAW_FLAGS
 from diffprep_assets.recipe.execution import RECIPE_KEYS, ExecutionSettings
 from diffprep_assets.recipe.schema import Recipe
 from diffprep_assets.rejects import SCHEMA as REJECTS_SCHEMA
 from diffprep_assets.shard.members import SampleMetadata
 from diffprep_assets.shard.record import SAMPLES_SCHEMA, ShardRecord
 from diffprep_assets.shard_plan.table import PLAN_SCHEMA, SHARDS_SCHEMA
+from diffprep_assets.source_columns import table as source_columns
 from diffprep_assets.source_index import table as source_index
 from diffprep_resources.errors import REJECT_CODES
 
@@ -38,6 +42,10 @@ TABLES = {
     "source_index.parquet": source_index.SCHEMA,
     "download/PART.parquet": download.SCHEMA,
     "bucket/PART.parquet": bucket.SCHEMA,
+    "picture_hash/PART.parquet": picture_hash.SCHEMA,
+    "source_columns/PART.parquet": source_columns.OWN,
+    "curate.parquet": curate.SCHEMA,
+    "skips/NAME.parquet": STORED,
     "shard_plan.parquet": PLAN_SCHEMA,
     "shards.parquet": SHARDS_SCHEMA,
     "shards/SHARD.parquet": SAMPLES_SCHEMA,
@@ -153,7 +161,8 @@ def test_every_reject_code_is_documented_and_no_other() -> None:
 
 def test_every_flag_of_the_primus_command_is_documented() -> None:
     page = (DOCS / "coming-from-primus.md").read_text("utf-8")
-    flags = {f"--{key.replace('_', '-')}" for keys in PRIMUS_FLAGS.values() for key in keys}
+    sections = [*PRIMUS_FLAGS.values(), *PRIMUS_RAW_FLAGS.values()]
+    flags = {f"--{key.replace('_', '-')}" for keys in sections for key in keys}
     missing = [flag for flag in flags - {"--finalize"} if f"`{flag}`" not in page]
     assert not missing
 

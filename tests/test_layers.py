@@ -26,7 +26,7 @@ SHELL_FILES = {
 TRAINERS = Path("diffprep_resources/trainers")
 HEAVY = {
     *("torch", "diffusers", "transformers", "megatron", "webdataset", "datasets"),
-    *("ray", "lance", "streaming", "vllm", "safetensors.torch"),
+    *("ray", "lance", "streaming", "vllm", "safetensors.torch", "duckdb"),
 }
 
 

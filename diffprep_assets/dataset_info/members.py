@@ -3,7 +3,7 @@
 import io
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,9 @@ SHOWN_TEXT = 60
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """One kind of member. `content` says what the first sample's holds: a tensor's shape and
-    dtype, a picture's size, the beginning of a text. Bytes are of all samples where the index
-    knows, else of the first."""
+    """One kind of member of a tar, or one column of MDS. `content` says what the first sample's
+    holds: a tensor's shape and dtype, a picture's size, the beginning of a text. Bytes are of
+    `samples`: all where the index knows, else the first; of MDS at most some 100,000."""
 
     name: str
     content: str
@@ -63,16 +63,36 @@ def member_infos(folder: DatasetFolder, problems: list[str]) -> list[MemberInfo]
 def caption_lengths(folder: DatasetFolder) -> Lengths | None:
     """Over all samples, by the index alone; None where there is no index, or are no captions."""
     for name in ("caption.txt", "txt", "caption"):
-        with open_index(folder.meta) as index:
+        with open_index(folder) as index:
             try:
                 sizes = index.sizes_of_part(name)
             except sqlite3.Error:
                 return None
         if sizes:
-            last = len(sizes) - 1
-            places = (0, last // 2, last * 95 // 100, last)
-            return Lengths(len(sizes), *(sizes[place] for place in places))
+            return lengths_of(sizes)
     return None
+
+
+def lengths_of(sizes: Sequence[int]) -> Lengths:
+    """Of one caption or more."""
+    ordered, last = sorted(sizes), len(sizes) - 1
+    places = (0, last // 2, last * 95 // 100, last)
+    return Lengths(len(sizes), *(ordered[place] for place in places))
+
+
+def shown_text(text: str) -> str:
+    """The beginning of a text, on one line, in quotes."""
+    line = " ".join(text.split())
+    more = "..." if len(line) > SHOWN_TEXT else ""
+    return f'"{line[:SHOWN_TEXT]}{more}"'
+
+
+def picture_words(data: bytes) -> str:
+    """A picture's format and size. Raises what Pillow does on other bytes."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        return f"{image.format} {image.width} x {image.height}"
 
 
 def _first_sample(
@@ -99,7 +119,7 @@ def _first_sample(
 def _sizes(folder: DatasetFolder, problems: list[str]) -> dict[str, tuple[int, int]]:
     """Samples and bytes of each kind of member, over the whole dataset."""
     try:
-        with open_index(folder.meta) as index:
+        with open_index(folder) as index:
             return index.part_sizes()
     except (sqlite3.Error, OSError) as error:
         problems.append(f"the index cannot be read: {error}")
@@ -115,11 +135,9 @@ def _content(
             shape, dtype = _array(suffix, data, name)
             return f"{dtype} {list(shape)}", shape, dtype
         if suffix in PICTURES:
-            return _picture(data), None, None
+            return picture_words(data), None, None
         if suffix in TEXTS:
-            text = " ".join(data.decode("utf-8").split())
-            more = "..." if len(text) > SHOWN_TEXT else ""
-            return f'"{text[:SHOWN_TEXT]}{more}"', None, None
+            return shown_text(data.decode("utf-8")), None, None
         if suffix == "json":
             return _json(json.loads(data)), None, None
     except Exception as error:  # whatever the libraries raise on damaged bytes
@@ -139,13 +157,6 @@ def _array(suffix: str, data: bytes, name: str) -> tuple[tuple[int, ...], str]:
 
     tensor = tensor_from_bytes(data, name=name)
     return tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
-
-
-def _picture(data: bytes) -> str:
-    from PIL import Image
-
-    with Image.open(io.BytesIO(data)) as image:
-        return f"{image.format} {image.width} x {image.height}"
 
 
 def _json(value: Any) -> str:

@@ -29,14 +29,16 @@ def info_json(info: DatasetInfo) -> dict[str, Any]:
         "encoding": info.encoding,
         "validity": asdict(info.validity),
         "samples": info.samples,
-        "shards": len(info.folder.counts),
+        "shards": info.shards,
         "size_bytes": info.size_bytes,
         "bytes_per_sample": _per_sample(info),
         "splits": {
             split: {"samples": count, "share": shares[split]}
-            for split, count in info.splits().items()
+            for split, count in info.splits.items()
         },
-        "excluded": len(info.folder.exclude),
+        "excluded": info.excluded,
+        "skipped": counts.get("skipped"),
+        "served": counts.get("served"),
         "buckets": buckets(info),
         "members": {
             member.name: {
@@ -53,7 +55,8 @@ def info_json(info: DatasetInfo) -> dict[str, Any]:
         "rejects": counts.get("rejects"),
         "provenance": _provenance(content) if content else None,
         "problems": list(info.problems),
-        "load": info.loading(),
+        "other_outputs": content.get("other_outputs", []) if content else [],
+        "load": info.loading,
     }
 
 
@@ -78,7 +81,7 @@ def info_lines(info: DatasetInfo) -> Iterator[Table | str]:
         yield "\n[bold red]Problems[/]"
         yield from (f"  {escape(in_one_line(problem))}" for problem in info.problems)
     yield "\n[bold]Load it[/]"
-    yield from (f"  {escape(line)}" for line in info.loading().rstrip().splitlines())
+    yield from (f"  {escape(line)}" for line in info.loading.rstrip().splitlines())
 
 
 def _facts(info: DatasetInfo) -> Iterator[tuple[str, str]]:
@@ -88,7 +91,8 @@ def _facts(info: DatasetInfo) -> Iterator[tuple[str, str]]:
     yield "dataset", escape(name)
     yield "path", escape(str(info.path))
     yield "valid", f"[{STYLES[info.validity.state]}]{escape(info.validity.words)}[/]"
-    size = f"{len(info.folder.counts):,} tars, {bytes_text(info.size_bytes)}"
+    what = "shards" if info.encoding == "mds" else "tars"
+    size = f"{info.shards:,} {what}, {bytes_text(info.size_bytes)}"
     if info.samples is None:
         yield "samples", f"not counted (no .nv-meta); {size}"
     else:
@@ -96,11 +100,11 @@ def _facts(info: DatasetInfo) -> Iterator[tuple[str, str]]:
         each = f", {bytes_text(per)} a sample" if per else ""
         yield "samples", f"{info.samples:,} in {size}{each}"
     shares = split_shares(info)
-    splits = [f"{name} {n:,} ({share_text(shares[name])})" for name, n in info.splits().items()]
+    splits = [f"{name} {n:,} ({share_text(shares[name])})" for name, n in info.splits.items()]
     if splits:
         yield "splits", escape(", ".join(splits))
-    if info.folder.exclude:
-        yield "excluded", f"{len(info.folder.exclude):,} names in split.yaml"
+    if info.excluded:
+        yield "excluded", f"{info.excluded:,} names in split.yaml"
     if info.captions is not None:
         lengths = info.captions
         yield (
@@ -113,6 +117,12 @@ def _facts(info: DatasetInfo) -> Iterator[tuple[str, str]]:
 def _made_with(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What dataset.json tells, a line each."""
     counts, recipe = content["counts"], content["recipe"]
+    if counts.get("skipped"):
+        rules = ", ".join(f"{rule} {count:,}" for rule, count in counts["skips"].items())
+        yield "skipped", f"{counts['skipped']:,} ({rules}): {counts['served']:,} are served"
+    for other in content.get("other_outputs", []):
+        kept_up = "" if other["is_kept_up"] else ", which the recipe does not list any more"
+        yield "other output", f"{other['format']}, in {other['place']}{kept_up}"
     for item in truncations_of_json(counts["truncated"]):
         if item.truncated:
             yield "cut short", item.sentence

@@ -4,32 +4,49 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
-from diffprep_assets.energon_prepare.update import prepare
+from diffprep_assets.energon_prepare.update import Publisher, prepare
 from diffprep_assets.partitions import mark_run, whole_stage
+from diffprep_assets.recipe.formats import PREPARE_STAGE, SHARD_STAGE, Format
 from diffprep_resources.progress.base import Progress, SampleCounts
 
 
 def energon_prepare_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
-    """The asset of the output folder."""
+    """The asset of the pre-encoded output folder."""
+    return published_asset(dataset, format="energon", wait_minutes=wait_minutes)
 
-    @whole_stage(dataset.name, "energon_prepare", reads=["shard"], kind="energon")
-    def energon_prepare(
+
+def published_asset(
+    dataset: Dataset,
+    *,
+    format: Format,
+    wait_minutes: float,
+    kind: str = "energon",
+    publisher: Publisher | None = None,
+) -> dg.AssetsDefinition:
+    """The asset of a format's output folder; `publisher` as `prepare` takes it."""
+    stage = PREPARE_STAGE[format]
+
+    @whole_stage(dataset.name, stage, reads=[SHARD_STAGE[format]], kind=kind)
+    def published(
         context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
     ) -> dg.MaterializeResult:
         """The published dataset: what a trainer reads."""
-        layout, log = dataset.layout, context.log.info
+        layout, log = dataset.layout.of(format), context.log.info
         mark_run(context, dataset.loaded.recipe_hash)
-        locks = StepLocks(dataset.layout, "energon_prepare", context.run.run_id, wait_minutes, log)
+        locks = StepLocks(dataset.layout, stage, context.run.run_id, wait_minutes, log)
         with (
             locks.alone(),
-            progress.stage("energon_prepare", log=log) as shown,
+            progress.stage(stage, log=log) as shown,
         ):
-            prepared = prepare(dataset)
+            prepared = prepare(dataset, format=format, publisher=publisher)
             rejected = sum(prepared.rejects.values())
             shown.summary.samples = SampleCounts(
                 prepared.listed, prepared.written, reused=prepared.written, rejects=prepared.rejects
             )
-        shown.tell(f"energon_prepare: {prepared.written} samples in {layout.output_dir}")
+        skipped = f", {prepared.skipped} of them skipped" if prepared.skipped else ""
+        shown.tell(f"{stage}: {prepared.written} samples in {layout.output_dir}{skipped}")
+        for note in prepared.notes:
+            shown.tell(f"{stage}: {note}")
         return dg.MaterializeResult(
             data_version=dg.DataVersion(prepared.fingerprint),
             metadata={
@@ -37,15 +54,18 @@ def energon_prepare_asset(dataset: Dataset, *, wait_minutes: float) -> dg.Assets
                 "samples_out": prepared.written,
                 "rejected": rejected,
                 "rejects": dict(sorted(prepared.rejects.items())),
+                "skipped": prepared.skipped,
+                "served": prepared.written - prepared.skipped,
                 "shards": prepared.shards,
                 "shards_added": prepared.added,
                 "shards_removed": prepared.removed,
                 "bytes": prepared.size_bytes,
                 "output_dir": dg.MetadataValue.path(str(layout.output_dir)),
+                "not_kept_up": list(prepared.notes),
                 "seconds": round(shown.summary.seconds, 3),
                 "recipe_hash": dataset.loaded.recipe_hash,
                 "recipe": dataset.loaded.resolved,
             },
         )
 
-    return energon_prepare
+    return published

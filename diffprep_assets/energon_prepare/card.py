@@ -5,9 +5,28 @@ from typing import Any
 
 import yaml
 
+from diffprep_assets.energon_prepare import card_readers
+from diffprep_assets.energon_prepare.card_readers import table
+from diffprep_assets.mds_prepare import card_readers as mds_readers
 from diffprep_assets.recipe.folders import is_remote
 from diffprep_assets.shard.truncation import truncations_of_json
 
+TAGS = {
+    "preencoded": ("megatron-energon", "webdataset", "precomputed-latents"),
+    "raw": ("megatron-energon", "webdataset"),
+    "mds": ("mosaicml-streaming", "mds"),
+}
+SHARDS = {
+    "preencoded": ("WebDataset shards", "indexed for Megatron-Energon"),
+    "raw": ("WebDataset shards", "indexed for Megatron-Energon"),
+    "mds": ("MDS shards", "a folder for each split and bucket"),
+}
+WHAT = {
+    "preencoded": "captioned pictures, encoded once for training a diffusion model: VAE latents "
+    "and text embeddings in",
+    "raw": "captioned pictures, cut to their buckets' sizes for training a diffusion model, in",
+    "mds": "captioned pictures, cut to their buckets' sizes for training a diffusion model, in",
+}
 MARKER = "<!-- diffprep writes this file anew; remove this line to keep your own text -->"
 HUB_SIZES = (
     (1_000, "n<1K"),
@@ -17,23 +36,6 @@ HUB_SIZES = (
     (10_000_000, "1M<n<10M"),
     (100_000_000, "10M<n<100M"),
 )
-LOADING = """\
-```python
-from megatron.energon import WorkerConfig, get_loader, get_train_dataset
-from diffprep_resources.trainers.energon import PreencodedTaskEncoder
-
-workers = WorkerConfig(rank=0, world_size=1, num_workers=0)
-dataset = get_train_dataset(
-    "{folder}",
-    batch_size=4,
-    shuffle_buffer_size=1000,
-    max_samples_per_sequence=100,
-    worker_config=workers,
-    task_encoder=PreencodedTaskEncoder(),
-)
-loader = get_loader(dataset)
-```
-"""
 
 
 def card(content: Mapping[str, Any], *, pictures: str | None = None) -> bytes:
@@ -42,6 +44,7 @@ def card(content: Mapping[str, Any], *, pictures: str | None = None) -> bytes:
     `pictures` is the file beside it that shows some samples.
     """
     counts = content["counts"]
+    sections = mds_readers if content["encoding"] == "mds" else card_readers
     parts = [
         _front_matter(content),
         MARKER,
@@ -49,26 +52,24 @@ def card(content: Mapping[str, Any], *, pictures: str | None = None) -> bytes:
         _summary(content),
         *([f"![some of the pictures, as they were encoded]({pictures})"] if pictures else []),
         "## Load it",
-        LOADING.format(folder=f"path/to/{content['dataset']}").strip(),
-        "Each batch holds `latents`, `prompt_embeds`, `pooled_prompt_embeds` (and `mean`, `logvar` "
-        "in resample mode) as stacked tensors of one shape, with `captions` and `metadata`.",
+        sections.load_it(content),
+        "## Who can read it",
+        sections.readers(content),
         "## Samples",
-        _table(("split", "samples"), [(k, f"{v:,}") for k, v in counts["splits"].items()]),
+        _samples(counts),
+        table(("split", "samples"), [(k, f"{v:,}") for k, v in counts["splits"].items()]),
         "## Buckets",
         _bucket_table(counts["buckets"]),
         "## Left out",
         _rejects(counts),
-        "## Captions cut short",
-        _truncated(counts),
+        "## Skipped",
+        _skipped(content),
+        *_truncated(counts),
         "## Made from",
         _source(content),
         "## Made with",
-        _models(content["models"]),
-        f"Latents are `{content['latents']['scaling_factor']:g} * (z - "
-        f"{content['latents']['shift_factor']:g})`, z being what the VAE gives for RGB pixels in "
-        "[-1, 1].",
-        f"{_versions(content['versions'])}. Recipe hash `{content['recipe_hash']}`; dataset.json "
-        "has the whole recipe and a digest of every shard.",
+        *_made_with(content),
+        *_others(content["other_outputs"]),
     ]
     return ("\n\n".join(parts) + "\n").encode()
 
@@ -83,7 +84,7 @@ def _front_matter(content: Mapping[str, Any]) -> str:
         **({"license": output["license"]} if output.get("license") else {}),
         "task_categories": ["text-to-image"],
         "size_categories": [size],
-        "tags": ["diffprep", "megatron-energon", "webdataset", "precomputed-latents"],
+        "tags": ["diffprep", *_encoded(content, TAGS)],
         **({"source_datasets": [on_hub]} if on_hub else {}),
     }
     return f"---\n{yaml.dump(matter, sort_keys=False, allow_unicode=True)}---"
@@ -91,18 +92,30 @@ def _front_matter(content: Mapping[str, Any]) -> str:
 
 def _summary(content: Mapping[str, Any]) -> str:
     counts = content["counts"]
+    shards, how = _encoded(content, SHARDS)
     return (
-        f"{counts['written']:,} captioned pictures, encoded once for training a diffusion model: "
-        f"VAE latents and text embeddings in {counts['shards']:,} WebDataset shards "
-        f"({counts['size_bytes'] / 1e6:,.1f} MB), indexed for Megatron-Energon. "
+        f"{counts['written']:,} {_encoded(content, WHAT)} {counts['shards']:,} {shards} "
+        f"({counts['size_bytes'] / 1e6:,.1f} MB), {how}. "
         f"Made by diffprep {content['versions'].get('diffprep', '')}".rstrip()
         + "."
     )
 
 
+def _encoded(content: Mapping[str, Any], words: Mapping[str, Any]) -> Any:
+    return words[content["encoding"]]
+
+
+def _samples(counts: Mapping[str, Any]) -> str:
+    return (
+        f"{counts['listed']:,} listed in the source = {counts['written']:,} written + "
+        f"{counts['rejected']:,} left out. {counts['served']:,} served to a trainer = "
+        f"{counts['written']:,} written - {counts['skipped']:,} skipped."
+    )
+
+
 def _bucket_table(buckets: list[dict[str, Any]]) -> str:
     columns = ("tier", "size", "shards", "samples", "train", "val", "test")
-    return _table(
+    return table(
         columns,
         [
             (
@@ -119,17 +132,74 @@ def _rejects(counts: Mapping[str, Any]) -> str:
     if not counts["rejected"]:
         return f"Nothing: all {counts['listed']:,} samples of the source are here."
     text = f"{counts['rejected']:,} of the source's {counts['listed']:,} samples, by reason:"
-    rows = sorted(counts["rejects"].items(), key=lambda item: (-item[1], item[0]))
-    return text + "\n\n" + _table(("reason", "samples"), [(code, f"{n:,}") for code, n in rows])
+    return f"{text}\n\n{_counted('reason', counts['rejects'])}"
 
 
-def _truncated(counts: Mapping[str, Any]) -> str:
-    """A line per text encoder that cuts captions."""
-    cut = [item for item in truncations_of_json(counts["truncated"]) if item.truncated]
+def _skipped(content: Mapping[str, Any]) -> str:
+    """How many, by rule, and what that does to a data loader."""
+    counts = content["counts"]
+    if not counts["skipped"]:
+        return "Nothing."
+    parts = [
+        f"{counts['skipped']:,} of the {counts['written']:,} written samples are not served, by "
+        f"rule:",
+        _counted("rule", counts["skips"]),
+        *(f"Mind: {warning}." for warning in content["warnings"]),
+    ]
+    return "\n\n".join(parts)
+
+
+def _counted(name: str, counts: Mapping[str, int]) -> str:
+    rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return table((name, "samples"), [(code, f"{n:,}") for code, n in rows])
+
+
+def _truncated(counts: Mapping[str, Any]) -> list[str]:
+    """A line per text encoder that cuts captions; nothing where none is."""
+    found = truncations_of_json(counts["truncated"])
+    if not found:
+        return []
+    cut = [f"- {item.sentence}." for item in found if item.truncated]
     if not cut:
-        return "None: every caption fits the text encoders."
-    lines = [f"- {item.sentence}." for item in cut]
-    return "\n".join([*lines, "", "`caption.txt` holds every caption whole."])
+        return ["## Captions cut short", "None: every caption fits the text encoders."]
+    whole = "`caption.txt` holds every caption whole."
+    return ["## Captions cut short", "\n".join([*cut, "", whole])]
+
+
+def _made_with(content: Mapping[str, Any]) -> list[str]:
+    parts = []
+    if content["models"]:
+        parts.append(_models(content["models"]))
+    if latents := content.get("latents"):
+        parts.append(_latents(content["encoding"], latents))
+    parts.append(
+        f"{_versions(content['versions'])}. Recipe hash `{content['recipe_hash']}`; dataset.json "
+        "has the whole recipe and a digest of every shard."
+    )
+    return parts
+
+
+def _latents(encoding: str, latents: Mapping[str, float]) -> str:
+    scaled = f"`{latents['scaling_factor']:g} * (z - {latents['shift_factor']:g})`"
+    pixels = "RGB pixels in [-1, 1]"
+    if encoding == "mds":
+        return (
+            f"`img_latent` holds mean and std that the VAE gives for {pixels}, unscaled: a "
+            f"trainer draws z of them and scales it, {scaled}."
+        )
+    return f"Latents are {scaled}, z being what the VAE gives for {pixels}."
+
+
+def _others(others: list[dict[str, Any]]) -> list[str]:
+    """The dataset's outputs in other formats, if there are any."""
+    if not others:
+        return []
+    lines = [
+        f"- [{other['format']}]({other['place']}): "
+        + ("the same samples" if other["is_kept_up"] else "the recipe lists it no more; as it was")
+        for other in others
+    ]
+    return ["## Other formats", "\n".join(lines)]
 
 
 def _source(content: Mapping[str, Any]) -> str:
@@ -157,7 +227,7 @@ def _versions(versions: Mapping[str, str]) -> str:
 
 def _models(models: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [(role, *_files(model["weights"])) for role, model in sorted(models.items())]
-    return _table(("encoder", "from", "commit or digest"), rows)
+    return table(("encoder", "from", "commit or digest"), rows)
 
 
 def _files(files: Mapping[str, Any]) -> tuple[str, str]:
@@ -177,8 +247,3 @@ def _hub_dataset(content: Mapping[str, Any]) -> str | None:
 
 def _hub_link(name: str, *, datasets: bool) -> str:
     return f"[{name}](https://huggingface.co/{'datasets/' if datasets else ''}{name})"
-
-
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [columns, tuple("---" for _ in columns), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

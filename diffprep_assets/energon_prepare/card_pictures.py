@@ -14,6 +14,7 @@ from PIL import Image
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.encode_latents.pixels import member_pixels
 from diffprep_assets.freshness import digest_of
+from diffprep_assets.layout import Layout
 from diffprep_assets.shard.record import ShardRecord
 from diffprep_assets.shard_plan.members import Member, members_of_shard
 from diffprep_resources.errors import DiffprepError
@@ -28,13 +29,14 @@ _COMMENT = b"diffprep samples 1 "
 _START = b"\xff\xd8"
 
 
-def card_pictures(dataset: Dataset, records: Sequence[ShardRecord]) -> bytes | None:
-    """The sheet of the shards' pictures as it should be published; None for no sheet.
+def card_pictures(dataset: Dataset, records: Sequence[ShardRecord], layout: Layout) -> bytes | None:
+    """The sheet of the shards' pictures as it should be published in that layout; None for no
+    sheet.
 
     At most NUM_PICTURES are read, one of each bucket in turn; one that cannot be read is left out.
     A file of somebody else's in its place is left alone.
     """
-    path = dataset.layout.card_pictures
+    path = layout.card_pictures
     if path.exists() and not is_ours(path):
         return None
     members = list(_chosen(dataset, records))

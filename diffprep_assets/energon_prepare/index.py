@@ -74,9 +74,14 @@ class MetaFiles:
             self.info_json,
             self.index_sqlite,
             self.index_uuid,
-            self.digests,
             self.dataset_yaml,
+            self.digests,
         )
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether diffprep wrote them: no other tool writes digests, which go last."""
+        return self.digests.exists()
 
 
 def dataset_yaml(encoding: str) -> bytes:
@@ -97,15 +102,17 @@ def info_json(counts: Mapping[str, int]) -> bytes:
     return json.dumps(content, indent=2).encode()
 
 
-def split_yaml(shards: Sequence[PublishedShard]) -> bytes:
-    """split.yaml: each split's shard names, braces for runs; a split without a shard is empty."""
+def split_yaml(shards: Sequence[PublishedShard], *, exclude: Sequence[str] = ()) -> bytes:
+    """split.yaml: each split's shard names, braces for runs; a split without a shard is empty.
+    `exclude`: what of them is not to be read."""
     from megatron.energon.bracecollapse import collapse
 
     parts = {
         split: collapse([shard.name for shard in shards if shard.split == split], keep_order=True)
         for split in SPLITS
     }
-    return yaml.dump({"split_parts": parts, "exclude": []}, sort_keys=False).encode()
+    content = {"split_parts": parts, "exclude": list(exclude)}
+    return yaml.dump(content, sort_keys=False).encode()
 
 
 def index_uuid(shards: Sequence[PublishedShard]) -> bytes:

@@ -7,7 +7,7 @@ that ever held other content comes back.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -15,18 +15,32 @@ from diffprep_assets.shard.record import ShardRecord
 
 SPLITS = ("train", "val", "test")
 Split = Literal["train", "val", "test"]
-TAR_SUFFIX = ".tar"
-TAR_NAME = re.compile(r"(\d+/\d+x\d+/)?\d{6,}(-[1-9]\d*)?\.tar")
+TAR_SUFFIX, MDS_SUFFIX = ".tar", ".mds"
+MDS_START = "shard."
+TAR_NAME = re.compile(
+    r"(\d+/\d+x\d+/)?\d{6,}(-[1-9]\d*)?\.tar"
+    r"|(train|val|test)/\d+/\d+\.\d{3}/shard\.\d{6,}(-[1-9]\d*)?\.mds"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedShard:
-    """One shard of the published dataset: its name relative to the output folder, and its rows."""
+    """One shard of the published dataset: its name relative to the output folder, and its rows.
+
+    `skipped`: of its samples those that no trainer should get, by sample_id, each with the rule
+    that says so.
+    """
 
     name: str
     split: Split
     record: ShardRecord
     samples: Path
+    skipped: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def num_served(self) -> int:
+        """Samples that a trainer gets."""
+        return self.record.num_samples - len(self.skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +59,22 @@ def base_name(record: ShardRecord, *, nested: bool) -> str:
     return number
 
 
+def mds_base_name(record: ShardRecord, *, split: Split) -> str:
+    """The same of an MDS shard, in the folder where PRX's loader looks for its split, tier and
+    aspect (width / height)."""
+    folder = f"{split}/{record.tier}/{record.width / record.height:.3f}"
+    return f"{folder}/{MDS_START}{record.number:06d}"
+
+
 def tar_name(base: str, *, rewrites: int) -> str:
-    """`000003.tar` at first, `000003-2.tar` after two rewrites."""
-    return f"{base}{TAR_SUFFIX}" if rewrites == 0 else f"{base}-{rewrites}{TAR_SUFFIX}"
+    """`000003.tar` at first, `000003-2.tar` after two rewrites; `shard.000003-2.mds` of MDS."""
+    suffix = MDS_SUFFIX if base.rpartition("/")[2].startswith(MDS_START) else TAR_SUFFIX
+    return f"{base}{suffix}" if rewrites == 0 else f"{base}-{rewrites}{suffix}"
 
 
 def split_name(name: str) -> tuple[str, int]:
     """The base and the number of rewrites of a name that `tar_name` made."""
-    folder, _, file = name.removesuffix(TAR_SUFFIX).rpartition("/")
+    folder, _, file = name.removesuffix(TAR_SUFFIX).removesuffix(MDS_SUFFIX).rpartition("/")
     number, _, rewrites = file.partition("-")
     return (f"{folder}/{number}" if folder else number), int(rewrites or 0)
 

@@ -6,21 +6,27 @@ output when the storage root is lost.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
-from diffprep_assets.energon_prepare.names import TAR_SUFFIX, NamedContent, highest_rewrites
+from diffprep_assets.energon_prepare.names import (
+    MDS_SUFFIX,
+    TAR_SUFFIX,
+    NamedContent,
+    highest_rewrites,
+)
 from diffprep_assets.energon_prepare.provenance import read_provenance
 from diffprep_assets.layout import Layout
+from diffprep_assets.recipe.formats import SHARD_STAGE
 from diffprep_resources.errors import SettingError
 from diffprep_resources.storage.atomic import write_bytes
 
 STATE_VERSION = 1
-DEEPEST_TAR = 3  # <tier>/<W>x<H>/<number>.tar
+DEEPEST = 4  # <split>/<tier>/<aspect>/<shard>.mds
 
 Stamp = tuple[int, int]
 
@@ -47,7 +53,7 @@ class OutputState:
 
 
 def state_path(layout: Layout) -> Path:
-    return layout.folder / "published.json"
+    return layout.published_state
 
 
 def load_state(layout: Layout) -> OutputState:
@@ -188,8 +194,10 @@ def _merged(layout: Layout, kept: OutputState | None, published: OutputState | N
 
 
 def _refuse_unknown(layout: Layout) -> None:
-    """SettingError when tars or energon metadata stand in a folder that nothing of ours is in."""
-    found = first_tar(layout.output_dir)
+    """SettingError when shards or energon metadata stand in a folder that nothing of ours is in;
+    the folders of this dataset's other formats are theirs."""
+    others = {layout.of(name).output_dir for name in SHARD_STAGE} - {layout.output_dir}
+    found = first_shard(layout.output_dir, besides=others)
     if found is None and layout.nv_meta.exists():
         found = layout.nv_meta
     if found is not None:
@@ -200,13 +208,15 @@ def _refuse_unknown(layout: Layout) -> None:
         )
 
 
-def first_tar(folder: Path) -> Path | None:
-    """Some tar in `folder`, at any depth that a dataset uses; None when there is none."""
+def first_shard(folder: Path, *, besides: Collection[Path] = ()) -> Path | None:
+    """Some tar or MDS shard in `folder`, at any depth that a dataset uses, but in no folder of
+    `besides`; None when there is none."""
     level = [folder]
-    for _ in range(DEEPEST_TAR):
+    for _ in range(DEEPEST):
         entries = [entry for path in level if path.is_dir() for entry in sorted(path.iterdir())]
         for entry in entries:
-            if entry.name.endswith(TAR_SUFFIX):
+            if entry.name.endswith((TAR_SUFFIX, MDS_SUFFIX)):
                 return entry
-        level = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
+        folders = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
+        level = [folder for folder in folders if folder not in besides]
     return None

@@ -7,10 +7,10 @@ what the recipe itself names.
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import xxhash
 
@@ -41,6 +41,16 @@ PACKAGES = (
 
 
 @dataclass(frozen=True, slots=True)
+class OtherOutput:
+    """Another format's output of the same dataset: its folder, seen from this one's, and whether
+    the recipe still lists it."""
+
+    format: str
+    place: str
+    is_kept_up: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetDescription:
     """What publishing cannot see in the shards: the recipe, the models, the source, the rejects.
 
@@ -48,14 +58,15 @@ class DatasetDescription:
     `recipe` is the resolved one; `models` maps a role to its identity; `listed` counts the
     source's samples and `rejects` those left out, by code: listed = written + rejected.
     `fingerprints` are those of whole stages; the shards' own are added. `pictures` is the sheet for
-    the card, None where there is none.
+    the card, None where there is none; `latents_scale` None where nothing is encoded; `layout` as
+    the recipe names it; `warnings` are sentences on what skips do to a data loader.
     """
 
     dataset: str
     recipe: Mapping[str, Any]
     recipe_hash: str
     models: Mapping[str, Mapping[str, Any]]
-    latents_scale: tuple[float, float]
+    latents_scale: tuple[float, float] | None
     source_revision: str | None
     listed: int
     rejects: Mapping[str, int]
@@ -63,6 +74,9 @@ class DatasetDescription:
     encoding: str = "preencoded"
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     pictures: bytes | None = None
+    layout: Literal["one", "per_bucket"] = "one"
+    warnings: tuple[str, ...] = ()
+    others: tuple[OtherOutput, ...] = ()
 
 
 def provenance(
@@ -77,14 +91,14 @@ def provenance(
         "format_version": FORMAT_VERSION,
         "dataset": description.dataset,
         "encoding": description.encoding,
+        "layout": description.layout,
+        "warnings": list(description.warnings),
+        "other_outputs": [asdict(other) for other in description.others],
         "generation": description.generation,
         "recipe_hash": description.recipe_hash,
         "recipe": dict(description.recipe),
         "models": {role: dict(model) for role, model in description.models.items()},
-        "latents": {
-            "scaling_factor": description.latents_scale[0],
-            "shift_factor": description.latents_scale[1],
-        },
+        **_latents(description.latents_scale),
         "source": {"revision": description.source_revision},
         "versions": package_versions(),
         "counts": counts(description, shards),
@@ -92,6 +106,12 @@ def provenance(
         "shards": [_shard_entry(shard) for shard in shards],
         "names": highest_rewrites([shard.name for shard in shards], known=rewrites),
     }
+
+
+def _latents(scale: tuple[float, float] | None) -> dict[str, Any]:
+    if scale is None:
+        return {}
+    return {"latents": {"scaling_factor": scale[0], "shift_factor": scale[1]}}
 
 
 def provenance_bytes(content: Mapping[str, Any]) -> bytes:
@@ -122,8 +142,9 @@ def _names_are_sound(content: Mapping[str, Any]) -> bool:
 
 
 def counts(description: DatasetDescription, shards: Sequence[PublishedShard]) -> dict[str, Any]:
-    """Samples listed, written and rejected; written ones by split and by bucket; captions cut short
-    by text encoder."""
+    """Samples listed, written and rejected; of those written the skipped, and the served rest;
+    written ones by split and by bucket; captions cut short by text encoder."""
+    skips = Counter(rule for shard in shards for rule in shard.skipped.values())
     by_split = Counter(dict.fromkeys(SPLITS, 0))
     buckets: dict[tuple[int, int, int], dict[str, int]] = {}
     for shard in shards:
@@ -142,6 +163,9 @@ def counts(description: DatasetDescription, shards: Sequence[PublishedShard]) ->
         "written": by_split.total(),
         "rejected": sum(description.rejects.values()),
         "rejects": dict(sorted(description.rejects.items())),
+        "skipped": skips.total(),
+        "skips": dict(sorted(skips.items())),
+        "served": by_split.total() - skips.total(),
         "shards": len(shards),
         "size_bytes": sum(shard.record.size_bytes for shard in shards),
         "truncated": truncations_json(truncations(shard.record for shard in shards)),
@@ -191,6 +215,7 @@ def _shard_entry(shard: PublishedShard) -> dict[str, Any]:
         "width": record.width,
         "height": record.height,
         "num_samples": record.num_samples,
+        "num_skipped": len(shard.skipped),
         "size_bytes": record.size_bytes,
         "digest": record.digest,
         "fingerprint": record.fingerprint,

@@ -13,12 +13,19 @@ decides the version):
     old names gone    who began before finds a file missing
     state saved       only what is there now
 
+In layout `per_bucket` each bucket's folder goes through this by itself, so a reader of one finds
+the old or the new. metadataset.yaml names them all: it is away while more than one of them changes,
+and who opens it then finds no file. Between the two layouts the shards keep their names: the new
+layout's metadata stands before the old one's goes. A skip changes split.yaml, and no shard.
+
 Each step compares with what is on disk, so running it again after a crash anywhere mends it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from diffprep_assets.energon_prepare.folder_metadata import write_if_changed
+from diffprep_assets.energon_prepare.folders import energon_folders, folder_layout, folder_of
 from diffprep_assets.energon_prepare.index import offsets_idx
 from diffprep_assets.energon_prepare.metadata_files import (
     EmptyEncodings,
@@ -26,7 +33,7 @@ from diffprep_assets.energon_prepare.metadata_files import (
     metadata_is_current,
     remove_empty_folder,
     remove_metadata,
-    write_if_changed,
+    remove_other_metadata,
     write_metadata,
 )
 from diffprep_assets.energon_prepare.names import (
@@ -53,10 +60,17 @@ from diffprep_resources.storage.atomic import link_or_copy, remove_leftovers
 
 @dataclass(frozen=True, slots=True)
 class FinishedShard:
-    """One shard of the plan: the split it belongs to, and the record of its finished tar."""
+    """One shard of the plan: the split it belongs to, the record of its finished tar, and which of
+    its samples are skipped, by sample_id, each with the rule that says so."""
 
     split: Split
     record: ShardRecord
+    skipped: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def num_served(self) -> int:
+        """Samples that a trainer gets."""
+        return self.record.num_samples - len(self.skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,40 +93,47 @@ def publish(
 ) -> Publication:
     """What was published: every shard with samples, under a name that never held other content.
 
-    `nested` puts each bucket in its own folder. With `finalize` false only tars are published;
-    metadata that no longer describes them is taken down. The caller holds the dataset's lock.
-    Raises SettingError when the output folder is another dataset's, StageInputError when a tar is
-    missing, DiffprepError when there is nothing to train on.
+    `nested` puts each bucket in its own folder, which the description's layout `per_bucket` makes a
+    dataset of its own. With `finalize` false only tars are published; metadata that no longer
+    describes them is taken down. The caller holds the dataset's lock. Raises SettingError when the
+    output folder is another dataset's, StageInputError when a tar is missing, DiffprepError when
+    there is nothing to train on.
     """
-    _refuse_nothing_to_train(layout, shards)
+    refuse_nothing_to_train(layout, shards)
     before = load_state(layout)
-    named = _named(layout, shards, state=before, nested=nested)
-    state = _planned(before, named)
+    named = named_shards(
+        layout, shards, state=before, base=lambda shard: base_name(shard.record, nested=nested)
+    )
+    state = planned_state(before, named)
     save_state(layout, state)
     _remove_leftovers(layout, state)
-    added = tuple(shard.name for shard in named if _put_tar(layout, shard))
+    added = tuple(shard.name for shard in named if put_shard(layout, shard))
+    folders = energon_folders(named, per_bucket=description.layout == "per_bucket")
     if finalize:
         for shard in named:
             write_if_changed(idx_path(layout, shard.name), offsets_idx(shard))
         content = provenance(description, shards=named, rewrites=state.rewrites)
         stamps = write_metadata(
             layout,
-            shards=named,
+            folders=folders,
             content=content,
             empty=empty,
             index_stamps=state.index_stamps,
             pictures=description.pictures,
         )
+        remove_other_metadata(layout, names=list(state.files), folders=folders)
         state = replace(state, index_stamps=stamps)
-    elif not metadata_is_current(layout, named):
+    elif not metadata_is_current(layout, named, folders):
         remove_metadata(layout, names=list(state.files))
-    removed = _unlink_old(layout, state, named)
-    save_state(layout, _settled(layout, state, named))
+    removed = unlink_old(layout, state, named)
+    save_state(layout, settled_state(layout, state, named))
     return Publication(named, added, removed)
 
 
-def _refuse_nothing_to_train(layout: Layout, shards: Sequence[FinishedShard]) -> None:
+def refuse_nothing_to_train(layout: Layout, shards: Sequence[FinishedShard]) -> None:
+    """Raises DiffprepError where no sample was written, or where split train serves none."""
     written = [shard for shard in shards if shard.record.num_samples > 0]
+    served = [shard for shard in written if shard.num_served > 0]
     rejected = sum(len(shard.record.rejects) for shard in shards)
     if not written:
         raise DiffprepError(
@@ -126,28 +147,40 @@ def _refuse_nothing_to_train(layout: Layout, shards: Sequence[FinishedShard]) ->
             f"cannot train on that. What was to be train was rejected while encoding; "
             f"`diffprep rejects {layout.dataset}` says why"
         )
+    if not any(shard.split == "train" for shard in served):
+        skipped = sum(len(shard.skipped) for shard in written)
+        raise DiffprepError(
+            f"dataset {layout.dataset!r}: all of split train is skipped ({skipped} samples in all "
+            f"splits), so that a trainer would get nothing; `diffprep unskip {layout.dataset}`, or "
+            f"shorten the recipe's curate.skip_lists"
+        )
 
 
-def _named(
-    layout: Layout, shards: Sequence[FinishedShard], *, state: OutputState, nested: bool
+def named_shards(
+    layout: Layout,
+    shards: Sequence[FinishedShard],
+    *,
+    state: OutputState,
+    base: Callable[[FinishedShard], str],
 ) -> tuple[PublishedShard, ...]:
-    """Every shard that has samples, with its name, sorted by it as `energon prepare` lists tars."""
+    """Every shard that has samples, with its name, sorted by it as `energon prepare` lists tars.
+    `base` gives the name without rewrite count and suffix."""
     named: dict[str, PublishedShard] = {}
     for shard in shards:
         if shard.record.num_samples == 0:
             continue
-        name = _name(layout, shard.record, state=state, nested=nested)
+        name = _name(layout, shard.record, state=state, base=base(shard))
         if name in named:
             raise ValueError(
                 f"shards {named[name].record.shard} and {shard.record.shard} are both {name}"
             )
         samples = layout.shard_samples(shard.record.shard)
-        named[name] = PublishedShard(name, shard.split, shard.record, samples)
+        named[name] = PublishedShard(name, shard.split, shard.record, samples, shard.skipped)
     return tuple(named[name] for name in sorted(named))
 
 
-def _name(layout: Layout, record: ShardRecord, *, state: OutputState, nested: bool) -> str:
-    source = layout.shard_tar(record.shard)
+def _name(layout: Layout, record: ShardRecord, *, state: OutputState, base: str) -> str:
+    source = layout.shard_file(record.shard)
     if stamp_of(source) is None:
         raise StageInputError(
             f"shard {record.shard}: {source} is missing; run `diffprep run {layout.dataset}`"
@@ -159,7 +192,6 @@ def _name(layout: Layout, record: ShardRecord, *, state: OutputState, nested: bo
         known = state.files[name]
         return not path.exists() or is_in_place(path, source=source, content=content, known=known)
 
-    base = base_name(record, nested=nested)
     return choose_name(
         base,
         digest=record.digest,
@@ -170,7 +202,7 @@ def _name(layout: Layout, record: ShardRecord, *, state: OutputState, nested: bo
     )
 
 
-def _planned(state: OutputState, named: Sequence[PublishedShard]) -> OutputState:
+def planned_state(state: OutputState, named: Sequence[PublishedShard]) -> OutputState:
     """The state with the new names added, and no old one forgotten."""
     files = dict(state.files)
     for shard in named:
@@ -178,16 +210,16 @@ def _planned(state: OutputState, named: Sequence[PublishedShard]) -> OutputState
     return replace(state, files=files, rewrites=highest_rewrites(files, known=state.rewrites))
 
 
-def _put_tar(layout: Layout, shard: PublishedShard) -> bool:
-    """True when the tar had to be put under its name; a hard link, so nothing writes through it."""
+def put_shard(layout: Layout, shard: PublishedShard) -> bool:
+    """True when it had to be put under its name; a hard link, so nothing writes through it."""
     target = layout.output_dir / shard.name
     if target.exists():
         return False
-    link_or_copy(layout.shard_tar(shard.record.shard), target)
+    link_or_copy(layout.shard_file(shard.record.shard), target)
     return True
 
 
-def _unlink_old(
+def unlink_old(
     layout: Layout, state: OutputState, named: Sequence[PublishedShard]
 ) -> tuple[str, ...]:
     """The names of ours that no longer count, now gone with their .idx and emptied folders."""
@@ -204,14 +236,16 @@ def _unlink_old(
     return old
 
 
-def _settled(layout: Layout, state: OutputState, named: Sequence[PublishedShard]) -> OutputState:
+def settled_state(
+    layout: Layout, state: OutputState, named: Sequence[PublishedShard]
+) -> OutputState:
     """The state with only the current names, each with its stamps."""
     files = {
         shard.name: PublishedFile(
             shard.record.digest,
             shard.record.size_bytes,
             stamp=stamp_of(layout.output_dir / shard.name),
-            source_stamp=stamp_of(layout.shard_tar(shard.record.shard)),
+            source_stamp=stamp_of(layout.shard_file(shard.record.shard)),
         )
         for shard in named
     }
@@ -220,6 +254,7 @@ def _settled(layout: Layout, state: OutputState, named: Sequence[PublishedShard]
 
 def _remove_leftovers(layout: Layout, state: OutputState) -> None:
     """Remove half-written files of a killed run from the folders that this dataset uses."""
-    folders = {(layout.output_dir / name).parent for name in state.files}
-    for folder in (*folders, layout.output_dir, layout.nv_meta, layout.published_empty_encodings):
-        remove_leftovers(folder)
+    for name in {"", *(folder_of(name) for name in state.files)}:
+        here = folder_layout(layout, name)
+        for folder in (here.output_dir, here.nv_meta, here.published_empty_encodings):
+            remove_leftovers(folder)

@@ -1,121 +1,174 @@
-"""The output folder brought up to the plan."""
+"""The output folder of a format whose shards are tars, energon or raw, brought up to the plan."""
 
-import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, cast
-
-import pyarrow.parquet as pq
+from dataclasses import dataclass, replace
+from typing import cast
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.download.worker import release_downloads, remove_gone
 from diffprep_assets.encode_text.worker import empty_caption_is_fresh
 from diffprep_assets.energon_prepare.card_pictures import card_pictures
 from diffprep_assets.energon_prepare.metadata_files import EmptyEncodings
 from diffprep_assets.energon_prepare.names import Split
 from diffprep_assets.energon_prepare.output_state import load_state, save_state
 from diffprep_assets.energon_prepare.provenance import DatasetDescription
-from diffprep_assets.energon_prepare.publish import FinishedShard, publish
-from diffprep_assets.freshness import digest_of, fingerprint
+from diffprep_assets.energon_prepare.publish import FinishedShard, Publication, publish
 from diffprep_assets.layout import Layout
-from diffprep_assets.leftovers import remove_all_leftovers
-from diffprep_assets.recipe.stage_fields import published_fields
-from diffprep_assets.rejects import Reject, bucket_rejects, write_rejects
-from diffprep_assets.shard.record import ShardRecord, mark_bad_keys, read_record
-from diffprep_assets.shard.worker import finished_tar, shard_task
+from diffprep_assets.publishing.description import description_of
+from diffprep_assets.publishing.finished import fresh_records
+from diffprep_assets.publishing.left_formats import left_formats, left_sentence, note_in_card
+from diffprep_assets.publishing.prepared import (
+    is_published,
+    published_fingerprint,
+    write_prepared,
+)
+from diffprep_assets.publishing.tidy import tidy
+from diffprep_assets.publishing.totals import SampleTotals, sample_totals
+from diffprep_assets.recipe.formats import Format
+from diffprep_assets.shard.record import ShardRecord, mark_bad_keys
 from diffprep_assets.shard_plan.plan import PlannedShard
-from diffprep_assets.shard_plan.table import read_head as read_plan_head
+from diffprep_assets.shard_plan.skipped import skipped_by_shard
 from diffprep_assets.source_index.table import SourceIndex, read_index
-from diffprep_assets.stage_inputs import missing_partitions, missing_whole_stage, shards_of_plan
-from diffprep_resources.errors import DiffprepError
-from diffprep_resources.storage.atomic import write_bytes
+from diffprep_assets.stage_inputs import missing_whole_stage, shards_of_plan
 from diffprep_resources.storage.parquet_tables import DamagedTableError
 from diffprep_resources.storage.row_file import float32_rows
+
+Publisher = Callable[[Dataset, Layout, Sequence[FinishedShard], DatasetDescription], Publication]
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the output folder holds now. `rejects` are those of all stages, by code; `added` and
-    `removed` count names that came and went."""
+    """What the output folder holds now. `rejects` are those of all stages, by code; `skipped` of
+    the samples written are not served; `added` and `removed` count names that came and went;
+    `notes` are sentences for whoever runs it."""
 
     fingerprint: str
-    listed: int
-    written: int
-    rejects: Counter[str]
+    totals: SampleTotals
+    skipped: int
     shards: int
     size_bytes: int
     added: int
     removed: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def listed(self) -> int:
+        return self.totals.listed
+
+    @property
+    def written(self) -> int:
+        return self.totals.written
+
+    @property
+    def rejects(self) -> Counter[str]:
+        return self.totals.rejects
 
 
-def prepare(dataset: Dataset) -> Prepared:
-    """Publish every shard of the plan, unless the output folder holds just that already.
+def prepare(
+    dataset: Dataset, *, format: Format = "energon", publisher: Publisher | None = None
+) -> Prepared:
+    """Publish every shard of the plan in the format, unless its output folder holds just that
+    already. `publisher` is what does so; by default that of formats whose shards are tars.
 
     Raises StageInputError unless all shards are fresh, SettingError when the folder is another
     dataset's.
     """
-    layout = dataset.layout
+    layout, ready = dataset.layout.of(format), _ready(dataset, format)
+    wanted = published_fingerprint(dataset, ready.shards, format=format)
+    publication = None
+    if not is_published(layout, wanted=wanted, records=ready.records):
+        layout.prepared.unlink(missing_ok=True)
+        with _damage_is_marked(layout):
+            publication = _published(dataset, layout, ready, publisher or _publish_tars)
+        write_prepared(dataset, ready.shards, ready.records, format=format)
+    tidy(dataset, ready.shards, ready.records, format=format, index=ready.index)
+    return Prepared(
+        fingerprint=wanted,
+        totals=ready.totals,
+        skipped=ready.num_skipped,
+        shards=sum(record.num_samples > 0 for record in ready.records),
+        size_bytes=sum(record.size_bytes for record in ready.records),
+        added=len(publication.added) if publication else 0,
+        removed=len(publication.removed) if publication else 0,
+        notes=tuple(_notes(dataset, format, ready)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """All that a publication is made of, found fresh. `skipped` gives by shard the samples of it
+    that are not served, each with its rule."""
+
+    shards: Sequence[PlannedShard]
+    records: Sequence[ShardRecord]
+    totals: SampleTotals
+    index: SourceIndex
+    skipped: Mapping[str, Mapping[int, str]]
+
+    @property
+    def num_skipped(self) -> int:
+        return sum(len(rules) for rules in self.skipped.values())
+
+    def finished(self) -> list[FinishedShard]:
+        return [
+            FinishedShard(cast(Split, shard.split), record, self.skipped.get(shard.shard, {}))
+            for shard, record in zip(self.shards, self.records, strict=True)
+        ]
+
+
+def _ready(dataset: Dataset, format: Format) -> _Ready:
+    layout = dataset.layout.of(format)
     shards = shards_of_plan(dataset)
     index = read_index(layout.source_index)
     if index is None:
         raise missing_whole_stage(dataset, "source_index")
-    records = _fresh_records(dataset, shards)
-    tables = [(part, layout.bucket(part)) for part in index.parts.parts]
-    gone = [part for part, path in tables if not path.exists()]
-    if gone:
-        raise missing_partitions(dataset, "bucket", gone, unit="parts")
-    listed = sum(pq.read_metadata(path).num_rows for _, path in tables)
-    rejects = write_rejects(layout.rejects, _all_rejects(tables, shards, records))
-    written = sum(record.num_samples for record in records)
-    check_counts(dataset.name, listed=listed, written=written, rejects=rejects)
-    wanted = published_fingerprint(dataset, shards)
-    added = removed = 0
-    last = last_prepared(layout)
-    tars = {record.shard: record.digest for record in records}
-    now = {"fingerprint": wanted, "files": output_stamps(layout), "tars": tars}
-    if last is None or {name: last.get(name) for name in now} != now:
-        layout.prepared.unlink(missing_ok=True)
-        finalize = dataset.recipe.output.finalize
-        with _damage_is_marked(layout):
-            publication = publish(
-                layout,
-                shards=[
-                    FinishedShard(cast(Split, shard.split), record)
-                    for shard, record in zip(shards, records, strict=True)
-                ],
-                description=replace(
-                    _description(dataset, index, listed=listed, rejects=rejects),
-                    pictures=card_pictures(dataset, records) if finalize else None,
-                ),
-                nested=dataset.recipe.image.mode != "image_size",
-                empty=_empty_encodings(dataset) if finalize else None,
-                finalize=finalize,
-            )
-        added, removed = len(publication.added), len(publication.removed)
-        content = {
-            "fingerprint": wanted,
-            "files": output_stamps(layout),
-            "tars": tars,
-            "settings": published_fields(dataset.loaded.resolved),
-            "shards": {shard.shard: dataset.shard_fingerprint(shard) for shard in shards},
-        }
-        write_bytes(layout.prepared, json.dumps(content, sort_keys=True).encode())
-    remove_orphans(dataset, records)
-    remove_gone(layout, index)
-    if not dataset.recipe.source.keep_downloads:
-        release_downloads(layout)
-    return Prepared(
-        fingerprint=wanted,
-        listed=listed,
-        written=written,
-        rejects=rejects,
-        shards=sum(record.num_samples > 0 for record in records),
-        size_bytes=sum(record.size_bytes for record in records),
-        added=added,
-        removed=removed,
+    records = fresh_records(dataset, shards, format=format)
+    totals = sample_totals(dataset, shards, records, index=index)
+    found = skipped_by_shard(layout)
+    skipped = {shard: {row.sample_id: row.rule for row in rows} for shard, rows in found.items()}
+    return _Ready(shards, records, totals, index, skipped)
+
+
+def _published(
+    dataset: Dataset, layout: Layout, ready: _Ready, publisher: Publisher
+) -> Publication:
+    description = description_of(
+        dataset, ready.shards, ready.totals, format=layout.format, index=ready.index
+    )
+    if dataset.recipe.output.finalize:
+        pictures = card_pictures(dataset, ready.records, layout)
+        description = replace(description, pictures=pictures)
+    return publisher(dataset, layout, ready.finished(), description)
+
+
+def _notes(dataset: Dataset, format: Format, ready: _Ready) -> Iterator[str]:
+    """What the run should tell: skips that reach nobody; and, once for all formats, outputs that
+    the recipe lists no more, whose cards are made to say so."""
+    if ready.num_skipped and not dataset.recipe.output.finalize:
+        yield (
+            f"{ready.num_skipped} samples are skipped, and with output.finalize false nothing is "
+            f"published that tells a trainer: it gets them"
+        )
+    for left in left_formats(dataset) if format == dataset.layout.format else ():
+        note_in_card(dataset, left)
+        yield left_sentence(dataset, left)
+
+
+def _publish_tars(
+    dataset: Dataset,
+    layout: Layout,
+    finished: Sequence[FinishedShard],
+    description: DatasetDescription,
+) -> Publication:
+    finalize = dataset.recipe.output.finalize
+    return publish(
+        layout,
+        shards=finished,
+        description=description,
+        nested=dataset.recipe.image.mode != "image_size",
+        empty=_empty_encodings(dataset) if finalize and layout.format == "energon" else None,
+        finalize=finalize,
     )
 
 
@@ -125,136 +178,15 @@ def _damage_is_marked(layout: Layout) -> Iterator[None]:
     try:
         yield
     except DamagedTableError as error:
-        if error.path.parent == layout.shard_samples("x").parent:
+        if error.path.parent == layout.shards_folder:
             mark_bad_keys(layout.shard_bad(error.path.stem), [])
         raise
 
 
-def check_counts(dataset: str, *, listed: int, written: int, rejects: Counter[str]) -> None:
-    """Raises DiffprepError unless every sample of the bucket tables is written or rejected."""
-    rejected = sum(rejects.values())
-    if listed != written + rejected:
-        raise DiffprepError(
-            f"{dataset}: the counts do not add up: {listed} samples listed by bucket, but "
-            f"{written} written and {rejected} rejected {dict(sorted(rejects.items()))}; nothing "
-            f"was published. Run `diffprep run {dataset}`; if it says the same, this is a fault of "
-            f"diffprep"
-        )
-
-
-def output_stamps(layout: Layout) -> dict[str, list[int]]:
-    """Size in bytes and mtime in ns of every file of the output folder, by name."""
-    if not layout.output_dir.is_dir():
-        return {}
-    return {
-        path.relative_to(layout.output_dir).as_posix(): [stat.st_size, stat.st_mtime_ns]
-        for path in sorted(layout.output_dir.rglob("*"))
-        if path.is_file() and (stat := path.stat())
-    }
-
-
-def published_fingerprint(dataset: Dataset, shards: list[PlannedShard]) -> str:
-    """The fingerprint of the output folder that holds these shards."""
-    content = [[shard.shard, shard.split, dataset.shard_fingerprint(shard)] for shard in shards]
-    return fingerprint(
-        "energon_prepare",
-        settings=published_fields(dataset.loaded.resolved),
-        inputs={"shard": digest_of(content), "empty": dataset.empty_text_fingerprint},
-    )
-
-
-def last_prepared(layout: Layout) -> dict[str, Any] | None:
-    """What was last published whole: fingerprint, files, settings, shards; None if nothing."""
-    try:
-        return json.loads(layout.prepared.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-
-
 def forget_published(layout: Layout) -> None:
-    """The next `energon_prepare` looks at every published file, and writes the index again."""
+    """The next prepare of the format looks at every published file, and writes the index again."""
     layout.prepared.unlink(missing_ok=True)
     save_state(layout, replace(load_state(layout), index_stamps={}))
-
-
-def remove_orphans(dataset: Dataset, records: list[ShardRecord]) -> None:
-    """Remove what nothing needs once the plan is published: files of shards that it no longer
-    holds, with `intermediates: prune` the rows that are in tars, and what killed runs left half
-    written. The caller holds the dataset's lock alone."""
-    layout = dataset.layout
-    prune = dataset.recipe.output.intermediates == "prune"
-    shards = {record.shard for record in records}
-    encoded = {record.shard for record in records if record.rejects or not prune}
-    folders = {
-        layout.latents("x").parent: {layout.latents(shard).name for shard in encoded},
-        layout.text("x").parent: {
-            layout.empty_encodings.name,
-            *(layout.text(shard).name for shard in encoded),
-        },
-        layout.shard_tar("x").parent: {
-            path(shard).name
-            for shard in shards
-            for path in (
-                layout.shard_tar,
-                layout.shard_samples,
-                layout.shard_record,
-                layout.shard_bad,
-            )
-        },
-    }
-    remove_all_leftovers(layout)
-    for folder, kept in folders.items():
-        if folder.is_dir():
-            for path in folder.iterdir():
-                if path.name not in kept:
-                    path.unlink(missing_ok=True)
-
-
-def _fresh_records(dataset: Dataset, shards: list[PlannedShard]) -> list[ShardRecord]:
-    layout = dataset.layout
-    records = []
-    stale = []
-    for shard in shards:
-        record = read_record(layout.shard_record(shard.shard))
-        if record is None or finished_tar(layout, shard_task(dataset, shard)) is None:
-            stale.append(shard.shard)
-        else:
-            records.append(record)
-    if stale:
-        raise missing_partitions(dataset, "shard", stale, unit="shards")
-    return records
-
-
-def _all_rejects(
-    tables: list[tuple[str, Path]], shards: list[PlannedShard], records: list[ShardRecord]
-) -> Iterator[Reject]:
-    yield from bucket_rejects(tables)
-    for shard, record in zip(shards, records, strict=True):
-        for reject in record.rejects:
-            row = {key: value for key, value in asdict(reject).items() if key != "fingerprint"}
-            yield Reject(**row, shard=shard.shard)
-
-
-def _description(
-    dataset: Dataset, index: SourceIndex, *, listed: int, rejects: Counter[str]
-) -> DatasetDescription:
-    head = read_plan_head(dataset.layout.shard_plan) or {}
-    return DatasetDescription(
-        dataset=dataset.name,
-        recipe=dataset.loaded.resolved,
-        recipe_hash=dataset.loaded.recipe_hash,
-        models={role: _model(identity) for role, identity in dataset.identities.items()},
-        latents_scale=dataset.encoders.latents_scale,
-        source_revision=index.revision,
-        listed=listed,
-        rejects=rejects,
-        generation=head["state"]["generation"],
-        fingerprints={"source_index": index.fingerprint, "shard_plan": head["digest"]},
-    )
-
-
-def _model(identity: Any) -> dict[str, Any]:
-    return {**asdict(identity), "fingerprint": identity.fingerprint}
 
 
 def _empty_encodings(dataset: Dataset) -> EmptyEncodings:

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from diffprep_assets.shard_plan.skipped import SkipSizes
+from diffprep_assets.shard_plan.split_groups import MixedGroups
+
 DISTORTED_BEYOND = 0.1
 """A picture counts as distorted where one side is scaled this much more than the other."""
 
@@ -18,25 +21,45 @@ class RejectFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class VerdictFacts:
+    """What one rule of curation says with one reason code: of `samples`, `left_out` are in no
+    shard, `skipped` ones are in a shard that was written before; `first` names a few of all."""
+
+    rule: str
+    code: str
+    samples: int
+    left_out: int
+    skipped: int
+    first: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SampleFacts:
-    """Samples in and out: `listed == kept + rejected`. `rejects` is by reason code, `splits` by
-    split; `notes` counts what was noted on kept samples, `other_files` what was not read."""
+    """Samples in and out: `listed == kept + rejected`, and `kept == served + skipped`. `rejects` is
+    by reason code, those of curation are in `verdicts` by rule too; `splits` counts kept samples;
+    `notes` counts what was noted on kept samples, `other_files` what was not read."""
 
     listed: int
     kept: int
     rejected: int
     rejects: Mapping[str, RejectFacts] = field(default_factory=dict)
     splits: Mapping[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    verdicts: tuple[VerdictFacts, ...] = ()
     notes: Mapping[str, int] = field(default_factory=dict)
     other_files: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def served(self) -> int:
+        return self.kept - self.skipped
 
 
 @dataclass(frozen=True, slots=True)
 class BucketFacts:
     """One output size. `megapixels` is the mean of the kept crop before it is resized, `crop_loss`
     the mean share of pixels cut off; `upscaled` samples grow, `distorted` ones are squeezed by more
-    than a tenth. `left_over` and `batches` are of one pass over the train split; `to_encode`
-    samples lie in shards that are still to be made."""
+    than a tenth. `train` and `skipped` are samples, `left_over` and `batches` of one pass over the
+    train split; `to_encode` samples lie in shards that are still to be made."""
 
     tier: int
     width: int
@@ -48,6 +71,7 @@ class BucketFacts:
     upscaled: int
     distorted: int
     shards: int = 0
+    skipped: int = 0
     train: int = 0
     batches: int = 0
     left_over: int = 0
@@ -70,8 +94,9 @@ class PlanShape:
 
 @dataclass(frozen=True, slots=True)
 class LoadingFacts:
-    """How a trainer would read one pass of train: `ranks` x `workers` streams (no worker counts as
-    one), each making batches of `batch_size` within a bucket; `left_over` samples fill none."""
+    """How energon would read one pass of train: `ranks` x `workers` streams (no worker counts as
+    one), each making batches of `batch_size` within a bucket; `left_over` of the `samples`, which
+    are those that are not skipped, fill none."""
 
     batch_size: int
     ranks: int
@@ -128,20 +153,36 @@ class CaptionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputSize:
+    """Bytes of one output format: of its shard files, and of what lies beside them. Those of stored
+    pictures are estimated from `pictures` that were stored for a try; from a rule of thumb where
+    that is 0. None: the format stores none, and its sizes follow from the encoders' configs."""
+
+    format: str
+    folder: str
+    shards: int
+    metadata: int
+    mean_shard: int
+    pictures: int | None = None
+
+    @property
+    def bytes(self) -> int:
+        return self.shards + self.metadata
+
+
+@dataclass(frozen=True, slots=True)
 class SizeFacts:
     """Bytes of the whole dataset. Intermediates are the row files of latents and text, removed
     shard by shard once in a tar, unless `kept`."""
 
-    tars: int
-    metadata: int
+    outputs: tuple[OutputSize, ...]
     latents: int
     text: int
     kept: bool
-    mean_tar: int
 
     @property
     def output(self) -> int:
-        return self.tars + self.metadata
+        return sum(output.bytes for output in self.outputs)
 
     @property
     def intermediates(self) -> int:
@@ -173,7 +214,8 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFacts:
-    """A few batches on `device`. `skipped` says why there was no probe, `failed` why it broke."""
+    """A few batches on `device`, and a few pictures stored on one core. `skipped` says why nothing
+    was timed, `failed` why it broke."""
 
     device: str | None = None
     batch_size: int | None = None
@@ -210,6 +252,7 @@ class PlanFacts:
     recipe_hash: str
     source: str
     output_dir: str
+    formats: tuple[str, ...]
     sizing: str
     val_share: float
     samples: SampleFacts
@@ -217,6 +260,8 @@ class PlanFacts:
     shape: PlanShape
     loading: LoadingFacts
     captions: CaptionFacts
+    skips: SkipSizes = field(default=SkipSizes(0, 0))
+    mixed: MixedGroups = field(default=MixedGroups())
     disks: tuple[DiskFacts, ...] = ()
     sizes: SizeFacts | None = None
     probe: ProbeFacts = ProbeFacts()
@@ -227,9 +272,12 @@ class PlanFacts:
     def as_json(self) -> dict[str, Any]:
         """The facts with the sums that people read."""
         content = asdict(self)
+        content["samples"]["served"] = self.samples.served
         content["loading"]["streams"] = self.loading.streams
         if self.sizes is not None:
             content["sizes"]["output"] = self.sizes.output
             content["sizes"]["intermediates"] = self.sizes.intermediates
+            for shown, output in zip(content["sizes"]["outputs"], self.sizes.outputs, strict=True):
+                shown["bytes"] = output.bytes
         content["probe"]["seconds"] = self.probe.seconds
         return content

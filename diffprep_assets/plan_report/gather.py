@@ -9,53 +9,45 @@ import pyarrow.parquet as pq
 
 from diffprep_assets.bucket.table import note_counts
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.encoded_shard import finished_rows
-from diffprep_assets.partition_worker import PartitionTask
+from diffprep_assets.plan_report.curation import LeftOut, left_out, verdict_facts
 from diffprep_assets.plan_report.facts import (
     BucketFacts,
     CaptionFacts,
-    LoadingFacts,
     ModelFacts,
     PlanFacts,
     PlanShape,
     RejectFacts,
     SampleFacts,
 )
-from diffprep_assets.plan_report.left_over import batches_of_pass
+from diffprep_assets.plan_report.kept_rows import ShownRow
+from diffprep_assets.plan_report.loading import Loading, with_loading
 from diffprep_assets.plan_report.sizes import Sizes, disk_facts, row_bytes, to_write
-from diffprep_assets.plan_report.table_pass import ShownRow, TablePass, caption_with
+from diffprep_assets.plan_report.stored_sizes import picture_sizes
+from diffprep_assets.plan_report.table_pass import TablePass, caption_with
 from diffprep_assets.plan_report.tokens import better_length, token_facts, token_lengths
+from diffprep_assets.plan_report.work import Made, finished_stages, made_already
+from diffprep_assets.recipe.formats import encode_stages, needs_text
 from diffprep_assets.rejects import read_rejects, summary_of
-from diffprep_assets.shard.worker import finished_tar, shard_task
 from diffprep_assets.shard_plan.plan import Bucket, PlannedShard
-from diffprep_assets.shard_plan.table import read_head
+from diffprep_assets.shard_plan.skipped import skip_sizes, skipped_by_shard
+from diffprep_assets.shard_plan.table import mixed_in_plan, read_head
 from diffprep_assets.source_index.table import read_index
 from diffprep_assets.stage_inputs import missing_whole_stage, shards_of_plan
 from diffprep_resources.errors import ModelError
 
 NAMED_REJECTS = 3
-NO_SHARD_IS_MADE = (False, False, False)
 
 Told = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
-    """How a trainer would read: samples in a batch of one rank, ranks, workers of each."""
-
-    batch_size: int
-    ranks: int
-    workers: int
-
-
-@dataclass(frozen=True, slots=True)
 class Gathered:
-    """The facts, with what the probe and the page go on with. `made` says by shard whether its
-    latents, text and tar are there; `sizes` is None without encoders."""
+    """The facts, with what the probe and the page go on with. `shards` count only the samples that
+    are not left out; `sizes` is None where encoders are needed and cannot be had."""
 
     facts: PlanFacts
     shards: Sequence[PlannedShard]
-    made: Mapping[str, tuple[bool, bool, bool]]
+    made: Made
     sizes: Sizes | None
     chosen: Mapping[Bucket, Sequence[ShownRow]]
 
@@ -67,20 +59,22 @@ def gathered(dataset: Dataset, loading: Loading, *, counted: Told) -> Gathered:
     index = read_index(layout.source_index)
     if index is None:
         raise missing_whole_stage(dataset, "source_index")
-    shards = shards_of_plan(dataset)
+    without = left_out(layout.rejects)
+    shards = _held(dataset, without)
     tables = [layout.bucket(part) for part in index.parts.parts]
-    found = TablePass(tables, samples=sum(shard.num_samples for shard in shards))
+    found = TablePass(tables, samples=sum(shard.num_samples for shard in shards), without=without)
     samples = replace(
         _samples(dataset, tables, shards),
         notes=dict(note_counts(tables).most_common()),
         other_files=dict(index.other_files),
     )
-    buckets, loaded = _with_loading(found.sums.facts(), shards, loading)
+    buckets, loaded = with_loading(dataset, found.sums.facts(), shards, loading)
     facts = PlanFacts(
         dataset=dataset.name,
         recipe_hash=dataset.loaded.recipe_hash,
         source=_source(dataset),
         output_dir=str(layout.output_dir),
+        formats=dataset.recipe.output.formats,
         sizing=_sizing(dataset),
         val_share=float(dataset.recipe.output.shares.val),
         samples=samples,
@@ -92,14 +86,30 @@ def gathered(dataset: Dataset, loading: Loading, *, counted: Told) -> Gathered:
             generation=(read_head(layout.shard_plan) or {})["state"]["generation"],
         ),
         loading=loaded,
-        captions=_captions(found, tables),
+        captions=_captions(found, tables, without),
+        skips=skip_sizes(dataset, shards),
+        mixed=mixed_in_plan(layout.shard_plan),
     )
     chosen = {bucket: found.chosen[bucket].items for bucket in buckets}
+    nothing: Made = {shard.shard: frozenset() for shard in shards}
+    before = Gathered(facts, shards, nothing, None, chosen)
     try:
-        return _with_encoders(Gathered(facts, shards, {}, None, chosen), dataset, found, counted)
+        return _with_outputs(before, dataset, found, counted)
     except ModelError as error:
-        made = {shard.shard: NO_SHARD_IS_MADE for shard in shards}
-        return Gathered(replace(facts, models_error=str(error)), shards, made, None, chosen)
+        return replace(before, facts=replace(facts, models_error=str(error)))
+
+
+def _held(dataset: Dataset, without: LeftOut) -> list[PlannedShard]:
+    """The plan's shards with as many samples, and skipped ones, as they hold or are to hold."""
+    skipped = skipped_by_shard(dataset.layout)
+    return [
+        replace(
+            shard,
+            num_samples=shard.num_samples - without.members.get(shard.shard, 0),
+            num_skipped=len(skipped.get(shard.shard, ())),
+        )
+        for shard in shards_of_plan(dataset)
+    ]
 
 
 def _samples(
@@ -111,6 +121,7 @@ def _samples(
         splits[shard.split] += shard.num_samples
     kept = splits.total()
     listed = sum(pq.read_metadata(path).num_rows for path in tables)
+    verdicts = verdict_facts(dataset.layout, named=NAMED_REJECTS)
     return SampleFacts(
         listed=listed,
         kept=kept,
@@ -126,6 +137,8 @@ def _samples(
             for code, count in rejects.counts.most_common()
         },
         splits={split: splits[split] for split in ("train", "val", "test")},
+        skipped=sum(shard.num_skipped for shard in shards),
+        verdicts=verdicts,
     )
 
 
@@ -142,61 +155,60 @@ def _source(dataset: Dataset) -> str:
 def _sizing(dataset: Dataset) -> str:
     image = dataset.recipe.image
     if image.buckets is not None:
-        return f"buckets, tiers {', '.join(map(str, image.buckets.tiers))}"
+        buckets = image.buckets
+        tiers = ", ".join(map(str, buckets.tiers))
+        if buckets.shapes is not None:
+            return f"buckets, a table of {len(buckets.shapes)} shapes in tiers {tiers}"
+        patch = "" if buckets.patch == 16 else f", {buckets.patch} patches along a side"
+        return f"buckets, tiers {tiers}{patch}"
     if image.variable_size:
         return f"variable_size, longest side {image.max_size}"
     how = "cropped to the square" if image.center_crop else "squeezed into the square"
     return f"image_size {image.image_size}, {how}"
 
 
-def _with_loading(
-    buckets: Mapping[Bucket, BucketFacts], shards: Sequence[PlannedShard], loading: Loading
-) -> tuple[dict[Bucket, BucketFacts], LoadingFacts]:
-    streams = loading.ranks * max(1, loading.workers)
-    batches = batches_of_pass(shards, batch_size=loading.batch_size, streams=streams)
-    train: Counter[Bucket] = Counter()
-    of_bucket: Counter[Bucket] = Counter()
-    for shard in shards:
-        of_bucket[shard.bucket] += 1
-        train[shard.bucket] += shard.num_samples if shard.split == "train" else 0
-    result = {
-        bucket: replace(
-            facts,
-            shards=of_bucket[bucket],
-            train=train[bucket],
-            batches=batches.full[bucket],
-            left_over=batches.left_over[bucket],
-        )
-        for bucket, facts in buckets.items()
-    }
-    return result, LoadingFacts(
-        batch_size=loading.batch_size,
-        ranks=loading.ranks,
-        workers=loading.workers,
-        samples=train.total(),
-        batches=batches.full.total(),
-        left_over=batches.left_over.total(),
-    )
-
-
-def _captions(found: TablePass, tables: Sequence[Path]) -> CaptionFacts:
+def _captions(found: TablePass, tables: Sequence[Path], without: LeftOut) -> CaptionFacts:
     repeats = found.repeats.repeats()
     several = repeats.commonest is not None and repeats.commonest_samples > 1
+    most_common = caption_with(tables, repeats.commonest or 0, without=without) if several else None
     return CaptionFacts(
         samples=found.captions.seen,
         empty=found.empty,
         repeated_share=repeats.share,
-        most_common=caption_with(tables, repeats.commonest or 0) if several else None,
+        most_common=most_common,
         most_common_samples=repeats.commonest_samples if several else 0,
         repeats_exact=repeats.exact,
     )
 
 
-def _with_encoders(before: Gathered, dataset: Dataset, found: TablePass, counted: Told) -> Gathered:
-    """Tokens, sizes, disks and models added. Raises ModelError."""
-    encoders, shards, facts = dataset.encoders, before.shards, before.facts
-    downloads = encoders.download_bytes()
-    models = tuple(
+def _with_outputs(before: Gathered, dataset: Dataset, found: TablePass, counted: Told) -> Gathered:
+    """Sizes, disks and what is made added, and tokens and models where there are encoders. Raises
+    ModelError."""
+    recipe, shards, facts = dataset.recipe, before.shards, before.facts
+    encoders = dataset.encoders if encode_stages(recipe) else None
+    pictures = picture_sizes(dataset, before.chosen)
+    sizes = Sizes(recipe, encoders, found.text, facts.samples.kept, pictures)
+    made = made_already(dataset, shards)
+    left = to_write(sizes, shards, made)
+    captions = facts.captions
+    if needs_text(recipe):
+        captions = _with_tokens(captions, dataset, found, counted)
+    facts = replace(
+        facts,
+        models=_models(dataset),
+        captions=captions,
+        sizes=sizes.facts(shards, layout=dataset.layout),
+        disks=disk_facts(dataset.layout, left, kept=recipe.output.intermediates == "keep"),
+        buckets=_with_work(facts.buckets, shards, made, finished_stages(recipe)),
+    )
+    return replace(before, facts=facts, made=made, sizes=sizes)
+
+
+def _models(dataset: Dataset) -> tuple[ModelFacts, ...]:
+    """The encoders that the recipe's formats need. Raises ModelError."""
+    identities = dataset.identities
+    downloads: dict[str, int] = {**dataset.encoders.download_bytes()} if identities else {}
+    return tuple(
         ModelFacts(
             role=role,
             reference=identity.weights.reference,
@@ -204,22 +216,8 @@ def _with_encoders(before: Gathered, dataset: Dataset, found: TablePass, counted
             revision=identity.weights.revision,
             download=downloads[role],
         )
-        for role, identity in encoders.identities().items()
+        for role, identity in identities.items()
     )
-    output = dataset.recipe.output
-    keeps = output.intermediates == "keep"
-    sizes = Sizes(encoders, found.text, facts.samples.kept)
-    made = made_already(dataset, shards)
-    left = to_write(sizes, shards, made)
-    facts = replace(
-        facts,
-        models=models,
-        captions=_with_tokens(facts.captions, dataset, found, counted),
-        sizes=sizes.facts(shards, kept=keeps, finalize=output.finalize),
-        disks=disk_facts(dataset.layout, left, kept=keeps),
-        buckets=_with_work(facts.buckets, shards, made),
-    )
-    return replace(before, facts=facts, made=made, sizes=sizes)
 
 
 def _with_tokens(
@@ -240,32 +238,15 @@ def _with_tokens(
     )
 
 
-def made_already(
-    dataset: Dataset, shards: Sequence[PlannedShard]
-) -> dict[str, tuple[bool, bool, bool]]:
-    """By shard, whether its latents, its text and its tar are there and fresh."""
-    layout = dataset.layout
-    made = {}
-    for shard in shards:
-        task = shard_task(dataset, shard)
-        latents = PartitionTask(task.key, task.num_samples, task.latents_fingerprint)
-        text = PartitionTask(task.key, task.num_samples, task.text_fingerprint)
-        made[shard.shard] = (
-            finished_rows(layout, "encode_latents", latents) is not None,
-            finished_rows(layout, "encode_text", text) is not None,
-            finished_tar(layout, task) is not None,
-        )
-    return made
-
-
 def _with_work(
     buckets: Sequence[BucketFacts],
     shards: Sequence[PlannedShard],
-    made: Mapping[str, tuple[bool, bool, bool]],
+    made: Made,
+    finished: frozenset[str],
 ) -> tuple[BucketFacts, ...]:
     left: Counter[tuple[int, int, int]] = Counter()
     for shard in shards:
-        if not made[shard.shard][0]:
+        if not made[shard.shard] >= finished:
             bucket = shard.bucket
             left[bucket.tier, bucket.width, bucket.height] += shard.num_samples
     return tuple(

@@ -1,4 +1,4 @@
-"""The kept rows of the bucket tables, some thousand at a time."""
+"""The rows of the bucket tables that are in the dataset, some thousand at a time."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,12 +11,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
+from diffprep_assets.plan_report.curation import LeftOut
+
 ROWS = 8192
 COLUMNS = (
     *("source_key", "code", "caption", "caption_digest", "original_width", "original_height"),
     *("tier", "width", "height", "crop_left", "crop_top", "crop_width", "crop_height"),
     *("path", "offset", "length", "row"),
 )
+ShownRow = dict[str, Any]
+"""One row, by those columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class KeptRows:
         lengths = pc.call_function("binary_length", [self.batch.column(column)])
         return lengths.to_numpy(zero_copy_only=False)
 
-    def row(self, number: int) -> dict[str, Any]:
+    def row(self, number: int) -> ShownRow:
         """One row as Python values."""
         return {name: self.batch.column(name)[number].as_py() for name in COLUMNS}
 
@@ -50,12 +54,17 @@ class KeptRows:
         return np.array([xxhash.xxh3_64_intdigest(key.encode(), seed) for key in keys], np.uint64)
 
 
-def kept_rows(tables: Iterable[Path]) -> Iterator[KeptRows]:
-    """The rows that `bucket` kept, over all tables, in bounded memory."""
+def kept_rows(tables: Iterable[Path], *, without: LeftOut) -> Iterator[KeptRows]:
+    """The rows that `bucket` kept, less those left out later, over all tables, in bounded memory.
+    A table is named for its part."""
     for path in tables:
+        gone = without.of_part(path.stem)
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(ROWS, columns=list(COLUMNS)):
                 kept = batch.filter(batch.column("code").is_null())
+                if gone:
+                    keys = kept.column("source_key").to_pylist()
+                    kept = kept.filter(pa.array([key not in gone for key in keys], pa.bool_()))
                 if kept.num_rows:
                     yield _with_buckets(kept)
 

@@ -1,7 +1,7 @@
 """Samples that fill no batch in one pass, exactly as energon deals samples to ranks and workers."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diffprep_assets.shard_plan.plan import Bucket, PlannedShard
@@ -15,15 +15,27 @@ class Batches:
     left_over: Counter[Bucket] = field(default_factory=Counter)
 
 
-def batches_of_pass(shards: Iterable[PlannedShard], *, batch_size: int, streams: int) -> Batches:
+def batches_of_pass(
+    shards: Iterable[PlannedShard],
+    *,
+    batch_size: int,
+    streams: int,
+    skips: Mapping[str, Sequence[bool]],
+) -> Batches:
     """One pass over the train shards, which come in the order that they are published in.
 
     Each stream (a worker of a rank) reads a run of neighbouring samples and makes batches within a
-    bucket. Needs energon, for its own rule of who reads what.
+    bucket. Skipped samples count in the runs and fill no batch; `skips` says of each sample of a
+    shard that has some whether it is one. A shard with nothing left is in no run. Needs energon,
+    for its own rule of who reads what.
     """
-    train = [shard for shard in shards if shard.split == "train"]
+    read = [
+        shard
+        for shard in shards
+        if shard.split == "train" and shard.num_skipped < shard.num_samples
+    ]
     result = Batches()
-    for counts in _counts_by_stream(train, _ends(train, streams)):
+    for counts in _counts_by_stream(read, _ends(read, streams), skips):
         for bucket, count in counts.items():
             result.full[bucket] += count // batch_size
             result.left_over[bucket] += count % batch_size
@@ -42,17 +54,18 @@ def _ends(shards: Sequence[PlannedShard], streams: int) -> list[int]:
 
 
 def _counts_by_stream(
-    shards: Sequence[PlannedShard], ends: Sequence[int]
+    shards: Sequence[PlannedShard], ends: Sequence[int], skips: Mapping[str, Sequence[bool]]
 ) -> Iterator[Counter[Bucket]]:
     """Samples of each stream by bucket."""
     counts: Counter[Bucket] = Counter()
     at, rest = 0, iter(ends)
     end = next(rest)
     for shard in shards:
-        left = shard.num_samples
+        left, flags = shard.num_samples, skips.get(shard.shard, ())
         while left:
             taken = min(left, end - at)
-            counts[shard.bucket] += taken
+            start = shard.num_samples - left
+            counts[shard.bucket] += taken - sum(flags[start : start + taken])
             at, left = at + taken, left - taken
             while at == end:
                 yield counts

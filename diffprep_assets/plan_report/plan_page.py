@@ -12,7 +12,10 @@ from diffprep_assets.plan_report.words import (
     disk_sentences,
     encoder_name,
     loading_sentence,
+    output_sentence,
     probe_sentence,
+    sample_sentence,
+    verdict_outcome,
 )
 
 
@@ -38,10 +41,13 @@ def plan_page(facts: PlanFacts, warnings: Sequence[PlanWarning], sheets: Iterabl
         warnings=warnings,
         sheets=shown,
         most_share=max(bucket.share for bucket in facts.buckets),
+        sample_sentence=sample_sentence(facts),
+        verdict_outcome=verdict_outcome,
+        output_sentence=output_sentence,
         stage_words=STAGE_WORDS,
         encoder_name=encoder_name,
         caption_sentences=list(caption_sentences(facts.captions)),
-        loading_sentence=loading_sentence(facts.loading),
+        loading_sentence=loading_sentence(facts),
         disk_sentences=list(disk_sentences(facts)),
         probe_sentence=probe_sentence(facts.probe),
     )

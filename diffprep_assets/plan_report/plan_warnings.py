@@ -6,9 +6,11 @@ A warning never changes an exit code. A number, once given, keeps its meaning.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from diffprep_assets.plan_report.facts import DISTORTED_BEYOND, BucketFacts, PlanFacts
+from diffprep_assets.plan_report.facts import DISTORTED_BEYOND, BucketFacts, OutputSize, PlanFacts
 from diffprep_assets.plan_report.tokens import CUT_AT_MOST
 from diffprep_assets.quantities import bytes_text, share_text
+from diffprep_assets.shard_plan.skipped import run_warning, share_warning
+from diffprep_assets.shard_plan.split_groups import mixed_warning
 
 MOST_PARTITIONS = 100_000
 """Dagster's advice for one asset."""
@@ -21,6 +23,7 @@ LEFT_OVER_BEYOND = 0.05
 EMPTY_BEYOND = 0.05
 SMALL_TAR, MANY_TARS = 8_000_000, 100
 LARGE_TAR = 4_000_000_000
+LARGEST_MDS = 2**32 - 1
 NAMED = 3
 
 
@@ -183,22 +186,34 @@ def _cropped(facts: PlanFacts) -> str | None:
     )
 
 
-def _tar_sizes(facts: PlanFacts) -> str | None:
-    sizes = facts.sizes
-    if sizes is None:
-        return None
-    mean = sizes.mean_tar
-    if mean < SMALL_TAR and facts.shape.shards > MANY_TARS:
+def _shard_sizes(facts: PlanFacts) -> str | None:
+    found = [_shard_size(output, facts.shape.shards) for output in _outputs(facts)]
+    return "; ".join(words for words in found if words is not None) or None
+
+
+def _shard_size(output: OutputSize, shards: int) -> str | None:
+    mean = output.mean_shard
+    what = f"{output.format} shards of {bytes_text(mean)} on average"
+    if mean < SMALL_TAR and shards > MANY_TARS:
         return (
-            f"{facts.shape.shards:,} tars of {bytes_text(mean)} on average: opening files takes "
-            f"longer than reading them. A larger output.shard_size makes fewer"
+            f"{shards:,} {what}: opening files takes longer than reading them. A larger "
+            f"output.shard_size makes fewer"
+        )
+    if output.format == "mds" and mean > LARGEST_MDS:
+        return (
+            f"{what}: an MDS shard ends at {bytes_text(LARGEST_MDS)}, and one that is larger "
+            f"fails. Set a smaller output.shard_size"
         )
     if mean > LARGE_TAR:
         return (
-            f"tars of {bytes_text(mean)} on average: a failed or changed one is costly to write "
-            f"again. A smaller output.shard_size makes them lighter"
+            f"{what}: a failed or changed one is costly to write again. A smaller "
+            f"output.shard_size makes them lighter"
         )
     return None
+
+
+def _outputs(facts: PlanFacts) -> Sequence[OutputSize]:
+    return facts.sizes.outputs if facts.sizes is not None else ()
 
 
 def _batch_did_not_fit(facts: PlanFacts) -> str | None:
@@ -234,6 +249,18 @@ def _empty_captions(facts: PlanFacts) -> str | None:
     )
 
 
+def _starved_reader(facts: PlanFacts) -> str | None:
+    return run_warning(facts.skips, readers=facts.loading.streams)
+
+
+def _much_skipped(facts: PlanFacts) -> str | None:
+    return share_warning(facts.skips)
+
+
+def _mixed_groups(facts: PlanFacts) -> str | None:
+    return mixed_warning(facts.mixed)
+
+
 def _probe_failed(facts: PlanFacts) -> str | None:
     return None if facts.probe.failed is None else facts.probe.failed
 
@@ -252,11 +279,14 @@ WARNINGS: dict[str, tuple[str, Check]] = {
     "W010": ("many samples rejected", _many_rejects),
     "W011": ("encoders out of reach", _no_encoders),
     "W012": ("much cut off", _cropped),
-    "W013": ("very small or very large tars", _tar_sizes),
+    "W013": ("very small or very large shards", _shard_sizes),
     "W014": ("batch does not fit", _batch_did_not_fit),
     "W015": ("many samples left over", _left_over),
     "W016": ("many empty captions", _empty_captions),
     "W017": ("probe failed", _probe_failed),
+    "W018": ("skipped samples could fill a reader", _starved_reader),
+    "W019": ("much is skipped", _much_skipped),
+    "W020": ("groups in several splits", _mixed_groups),
 }
 
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.plan_report.facts import DISTORTED_BEYOND
-from diffprep_assets.plan_report.table_pass import ShownRow
+from diffprep_assets.plan_report.kept_rows import ShownRow
 from diffprep_assets.quantities import share_text
 from diffprep_assets.shard_plan.plan import Bucket
 from diffprep_resources.errors import DiffprepError, SourceChangedError

@@ -1,4 +1,5 @@
-"""Bytes that the rest of a run writes, from the encoders' row layouts; nothing is encoded."""
+"""Bytes that the rest of a run writes: encoded rows from the encoders' row layouts, stored pictures
+from a few that were tried. Nothing is encoded."""
 
 import math
 import os
@@ -11,11 +12,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diffprep_assets.layout import Layout
-from diffprep_assets.plan_report.facts import DiskFacts, SizeFacts
+from diffprep_assets.plan_report.facts import DiskFacts, OutputSize, SizeFacts
 from diffprep_assets.plan_report.kept_rows import KeptRows
+from diffprep_assets.plan_report.stored_sizes import PictureSizes
+from diffprep_assets.plan_report.work import Made
+from diffprep_assets.recipe.formats import (
+    SHARD_STAGE,
+    Format,
+    encode_stages,
+    needs_latents,
+    needs_text,
+)
+from diffprep_assets.recipe.schema import Recipe
 from diffprep_assets.shard.members import SampleMetadata, metadata_bytes, tensor_bytes
 from diffprep_assets.shard.tar_writer import BLOCK, RECORD
+from diffprep_assets.shard_mds.columns import MdsColumns
 from diffprep_assets.shard_plan.plan import Bucket, PlannedShard
+from diffprep_resources.mds.layout import ShardConfig
 from diffprep_resources.storage.row_file import DTYPES, ITEM_BYTES, RowLayout
 
 if TYPE_CHECKING:
@@ -26,19 +39,25 @@ if TYPE_CHECKING:
 SQLITE_SAMPLE, SQLITE_MEMBER = 106, 84
 DIGEST, ROW_HEADER = 100, 60
 SMALL_FILES = 100_000
+# Of an MDS sample: its offset, four sizes in pixels, the id, and a length for each other column;
+# of a shard's entry in an index beside its config.
+MDS_SAMPLE, MDS_COLUMN, MDS_ENTRY = 4 + 4 * 8 + 10, 4, 200
 
 
 @dataclass(slots=True)
 class TextBytes:
-    """Bytes that the members without tensors take in tars, padded, summed over all samples."""
+    """Bytes of the members without tensors, summed over all samples: as tars hold them, padded, and
+    of the captions and source keys alone."""
 
     total: int = 0
+    plain: int = 0
 
     def add(self, rows: KeptRows) -> None:
         blank = len(metadata_bytes(_metadata()))
-        json_bytes = blank + rows.lengths("source_key").astype(np.int64)
+        keys = rows.lengths("source_key").astype(np.int64)
         captions = rows.lengths("caption").astype(np.int64)
-        self.total += int(_padded(json_bytes).sum() + _padded(captions).sum())
+        self.total += int(_padded(blank + keys).sum() + _padded(captions).sum())
+        self.plain += int(keys.sum() + captions.sum())
 
 
 def _metadata() -> SampleMetadata:
@@ -50,57 +69,116 @@ def _padded(sizes: np.ndarray) -> np.ndarray:
     return (sizes + BLOCK - 1) // BLOCK * BLOCK
 
 
+@dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of this dataset's files. Raises ModelError where the encoders cannot be had."""
+    """Sizes of this dataset's files. `encoders` is None where no format needs any; `pictures` are
+    those that were stored for a try, `samples` all that `text` was summed over."""
 
-    def __init__(self, encoders: "EncoderFamily", text_bytes: TextBytes, samples: int) -> None:
-        self._encoders = encoders
-        self._mean_text = text_bytes.total / max(1, samples)
+    recipe: Recipe
+    encoders: "EncoderFamily | None"
+    text: TextBytes
+    samples: int
+    pictures: Mapping[Format, PictureSizes]
 
     def row_bytes(self, bucket: Bucket) -> tuple[int, int]:
-        """Of one sample's latents and of its text embeddings, without headers."""
-        latents = self._encoders.latents_layout(bucket.width, bucket.height)
-        return row_bytes(latents), row_bytes(self._encoders.text_layout())
+        """Of one sample's latents and of its text embeddings, without headers; 0 where no format
+        holds them."""
+        latents, text = self._layouts(bucket)
+        return row_bytes(latents), row_bytes(text)
 
-    def tar(self, shard: PlannedShard) -> int:
-        """One shard's tar: headers, tensors as torch.save writes them, padding, the end."""
-        layout = {
-            **self._encoders.latents_layout(shard.bucket.width, shard.bucket.height),
-            **self._encoders.text_layout(),
-        }
-        tensors = sum(_tensor_member(*entry) for entry in layout.values())
-        sample = tensors + 2 * BLOCK + self._mean_text
+    def shard(self, shard: PlannedShard, *, format: Format) -> int:
+        """One finished shard."""
+        if format == "mds":
+            return self._mds_config + round(shard.num_samples * self._mds_sample(shard.bucket))
+        if format == "raw":
+            sample = 3 * BLOCK + self._text(self.text.total)
+            sample += self.pictures["raw"].bytes_of(shard.bucket) + BLOCK / 2
+        else:
+            latents, text = self._layouts(shard.bucket)
+            tensors = [*latents.values(), *text.values()]
+            sample = sum(_tensor_member(*entry) for entry in tensors)
+            sample += 2 * BLOCK + self._text(self.text.total)
         content = round(shard.num_samples * sample) + 2 * BLOCK
         return -(-content // RECORD) * RECORD
 
-    def rows(self, shard: PlannedShard) -> tuple[int, int]:
-        """One shard's row files of latents and of text."""
+    def rows(self, shard: PlannedShard) -> dict[str, int]:
+        """One shard's row files, by the stage that writes them."""
         latents, text = self.row_bytes(shard.bucket)
         header = 1000 + ROW_HEADER * shard.num_samples
-        return (latents * shard.num_samples + header, text * shard.num_samples + header)
+        each = {"encode_latents": latents, "encode_text": text}
+        return {
+            stage: each[stage] * shard.num_samples + header for stage in encode_stages(self.recipe)
+        }
 
-    def metadata(self, samples: int, shards: int, *, finalize: bool) -> int:
-        """Index, card and empty encodings beside the tars."""
-        layout = self._encoders.text_layout()
-        if not finalize:
+    def metadata(self, format: Format, *, samples: int, shards: int) -> int:
+        """What lies beside the finished shards of a format: index, card, empty encodings."""
+        if format == "mds":
+            return (self._mds_config + MDS_ENTRY) * shards + SMALL_FILES
+        if not self.recipe.output.finalize:
             return SMALL_FILES
-        empty = sum(4 * math.prod(shape) + 128 for _, shape in layout.values())
-        members = 5 if len(self._encoders.latents_layout(256, 256)) == 1 else 7
+        latents, text = self._layouts(Bucket(256, 256, 256))
+        empty = sum(4 * math.prod(shape) + 128 for _, shape in text.values())
+        members = 3 if format == "raw" else len(latents) + len(text) + 2
         per_sample = SQLITE_SAMPLE + SQLITE_MEMBER * members + DIGEST + 8
+        empty = 0 if format == "raw" else empty
         return empty + per_sample * samples + 100 * shards + SMALL_FILES
 
-    def facts(self, shards: Sequence[PlannedShard], *, kept: bool, finalize: bool) -> SizeFacts:
+    def facts(self, shards: Sequence[PlannedShard], *, layout: Layout) -> SizeFacts:
         """The whole dataset."""
-        tars = sum(self.tar(shard) for shard in shards)
         rows = [self.rows(shard) for shard in shards]
-        samples = sum(shard.num_samples for shard in shards)
+        output = self.recipe.output
         return SizeFacts(
-            tars=tars,
-            metadata=self.metadata(samples, len(shards), finalize=finalize),
-            latents=sum(latents for latents, _ in rows),
-            text=sum(text for _, text in rows),
-            kept=kept,
-            mean_tar=tars // max(1, len(shards)),
+            outputs=tuple(self._output(name, shards, layout.of(name)) for name in output.formats),
+            latents=sum(row.get("encode_latents", 0) for row in rows),
+            text=sum(row.get("encode_text", 0) for row in rows),
+            kept=output.intermediates == "keep",
+        )
+
+    def _output(self, format: Format, shards: Sequence[PlannedShard], layout: Layout) -> OutputSize:
+        size = sum(self.shard(shard, format=format) for shard in shards)
+        samples = sum(shard.num_samples for shard in shards)
+        return OutputSize(
+            format=format,
+            folder=str(layout.output_dir),
+            shards=size,
+            metadata=self.metadata(format, samples=samples, shards=len(shards)),
+            mean_shard=size // max(1, len(shards)),
+            pictures=self.pictures[format].tried if format in self.pictures else None,
+        )
+
+    @property
+    def _mds_config(self) -> int:
+        """Bytes of what a shard, and its entry in an index, say of the columns."""
+        mds, image_format = self.recipe.mds, self.recipe.output.image_format
+        captions = tuple(mds.caption_columns or ())
+        columns = MdsColumns(image_format, captions, mds.latents, mds.text_latents, "bfloat16")
+        return 8 + len(ShardConfig.of(columns.encodings).json_bytes)
+
+    def _mds_sample(self, bucket: Bucket) -> float:
+        """Bytes of a sample; a further caption is taken to be as long as the caption."""
+        mds = self.recipe.mds
+        further = len(mds.caption_columns or ())
+        size = MDS_SAMPLE + MDS_COLUMN * (4 + further) + self.pictures["mds"].bytes_of(bucket)
+        size += self._text(self.text.plain) * (1 + further)
+        latents, text = self._layouts(bucket)
+        if mds.latents:
+            # The mean, and the std from logvar: without the scaled mode that tars hold too.
+            size += row_bytes({name: latents[name] for name in ("mean", "logvar")}) + 20
+        if mds.text_latents:
+            size += row_bytes(text) + text["prompt_embeds"][1][0] + 50
+        return size
+
+    def _text(self, total: int) -> float:
+        return total / max(1, self.samples)
+
+    def _layouts(self, bucket: Bucket) -> tuple[RowLayout, RowLayout]:
+        """Tensors of one sample: latents and text, none of what no format holds."""
+        if self.encoders is None:
+            return {}, {}
+        latents = self.encoders.latents_layout(bucket.width, bucket.height)
+        return (
+            latents if needs_latents(self.recipe) else {},
+            self.encoders.text_layout() if needs_text(self.recipe) else {},
         )
 
 
@@ -120,25 +198,26 @@ def _tensor_member(dtype: str, shape: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ToWrite:
-    """Bytes that are not on disk yet: of row files and of tars, and of what is published."""
+    """Bytes that are not on disk yet: of row files and of finished shards, and of what is
+    published."""
 
     rows: int
-    tars: int
+    shards: int
     published: int
 
     @property
     def peak(self) -> int:
-        """Of the work folder at its fullest, while row files give way to tars."""
-        return max(self.rows, self.tars)
+        """Of the work folder at its fullest, while row files give way to finished shards."""
+        return max(self.rows, self.shards)
 
 
 def disk_facts(layout: Layout, to_write: ToWrite, *, kept: bool) -> tuple[DiskFacts, ...]:
     """The filesystems of the work and of the output folder; one entry where they are one.
 
-    Published tars are hard links where that is possible, and take no place of their own then.
+    Published shards are hard links where that is possible, and take no place of their own then.
     """
     work, output = _existing(layout.folder), _existing(layout.output_dir)
-    needed = to_write.rows + to_write.tars if kept else to_write.peak
+    needed = to_write.rows + to_write.shards if kept else to_write.peak
     if work.stat().st_dev == output.stat().st_dev:
         both = f"{layout.folder} and {layout.output_dir}"
         return (DiskFacts(both, "work and output", _free(work), needed),)
@@ -159,16 +238,14 @@ def _free(folder: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def to_write(
-    sizes: Sizes, shards: Sequence[PlannedShard], made: Mapping[str, tuple[bool, bool, bool]]
-) -> ToWrite:
-    """What is still to be written. `made` says by shard whether latents, text and tar are there."""
-    rows = tars = published = 0
+def to_write(sizes: Sizes, shards: Sequence[PlannedShard], made: Made) -> ToWrite:
+    """What is still to be written."""
+    rows = finished = published = 0
     for shard in shards:
-        latents, text, tar = made[shard.shard]
-        of_latents, of_text = sizes.rows(shard)
-        size = sizes.tar(shard)
-        rows += (0 if latents or tar else of_latents) + (0 if text or tar else of_text)
-        tars += 0 if tar else size
-        published += size
-    return ToWrite(rows, tars, published)
+        done = made[shard.shard]
+        rows += sum(size for stage, size in sizes.rows(shard).items() if stage not in done)
+        for name in sizes.recipe.output.formats:
+            size = sizes.shard(shard, format=name)
+            finished += 0 if SHARD_STAGE[name] in done else size
+            published += size
+    return ToWrite(rows, finished, published)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from diffprep_assets.plan_report.bucket_sums import BucketSums
-from diffprep_assets.plan_report.kept_rows import KeptRows, kept_rows
+from diffprep_assets.plan_report.curation import LeftOut
+from diffprep_assets.plan_report.kept_rows import KeptRows, ShownRow, kept_rows
 from diffprep_assets.plan_report.repeats import RepeatCounter
 from diffprep_assets.plan_report.seeded_choice import SeededChoice
 from diffprep_assets.plan_report.sizes import TextBytes
@@ -17,20 +17,18 @@ SEED = 0
 CAPTIONS_COUNTED = 10_000
 SHOWN_PER_BUCKET = 24
 
-ShownRow = dict[str, Any]
-
 
 class TablePass:
     """Sums over kept rows, `captions` to count tokens of, and `chosen` rows to show, by bucket."""
 
-    def __init__(self, tables: Iterable[Path], *, samples: int) -> None:
+    def __init__(self, tables: Iterable[Path], *, samples: int, without: LeftOut) -> None:
         self.sums = BucketSums()
         self.text = TextBytes()
         self.captions: SeededChoice[str] = SeededChoice(CAPTIONS_COUNTED)
         self.chosen: dict[Bucket, SeededChoice[ShownRow]] = {}
         self.repeats = RepeatCounter(samples)
         self.empty = 0
-        for rows in kept_rows(tables):
+        for rows in kept_rows(tables, without=without):
             self._add(rows)
 
     def _add(self, rows: KeptRows) -> None:
@@ -49,10 +47,10 @@ class TablePass:
             )
 
 
-def caption_with(tables: Iterable[Path], digest_start: int) -> str | None:
+def caption_with(tables: Iterable[Path], digest_start: int, *, without: LeftOut) -> str | None:
     """The caption whose digest begins with these 64 bits."""
     wanted = f"{digest_start:016x}"
-    for rows in kept_rows(tables):
+    for rows in kept_rows(tables, without=without):
         digests = rows.batch.column("caption_digest").to_pylist()
         for number, digest in enumerate(digests):
             if digest.startswith(wanted):

@@ -1,6 +1,6 @@
 """The plan on one screen of a terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -16,7 +16,10 @@ from diffprep_assets.plan_report.words import (
     disk_sentences,
     encoder_name,
     loading_sentence,
+    output_sentence,
     probe_sentence,
+    sample_sentence,
+    verdict_words,
 )
 from diffprep_assets.quantities import bytes_text, duration_text, share_text
 from diffprep_assets.run_report import in_one_line
@@ -39,9 +42,9 @@ def plan_screen(facts: PlanFacts, warnings: Sequence[PlanWarning], *, width: int
         ("Samples", _samples(facts)),
         ("Buckets", _buckets(facts, narrow=width < WIDE)),
         ("Captions", _captions(facts)),
-        ("Loading", iter([_sentence(loading_sentence(facts.loading))])),
+        ("Loading", iter([_sentence(loading_sentence(facts))])),
         ("Bytes", _bytes(facts)),
-        ("Time", _time(facts)),
+        ("Time", _time(facts, narrow=width < WIDE)),
         ("Models", _models(facts)),
         ("Warnings", _warnings(warnings)),
     ):
@@ -65,22 +68,29 @@ def _table(*columns: str, left: int = 1) -> Table:
 
 def _samples(facts: PlanFacts) -> Iterator[RenderableType]:
     samples = facts.samples
-    splits = ", ".join(f"{name} {count:,}" for name, count in samples.splits.items() if count)
-    yield _sentence(
-        f"{samples.listed:,} in, {samples.kept:,} kept ({splits}), {samples.rejected:,} rejected; "
-        f"{facts.shape.shards:,} shards in generation {facts.shape.generation}"
-    )
+    yield _sentence(sample_sentence(facts))
+    # What curation left out is told by rule.
+    told = {verdict.code for verdict in samples.verdicts}
     for code, reject in samples.rejects.items():
-        yield _sentence(f"{code} {reject.samples:,}", "yellow")
-        for sample in reject.first:
-            words = f"  {sample['source_key']}: {sample['message']}"
-            yield Text(in_one_line(words), style="dim", overflow="ellipsis", no_wrap=True)
-        if reject.samples > len(reject.first):
-            yield _sentence(f"  and {reject.samples - len(reject.first):,} more", "dim")
+        if code not in told:
+            yield _sentence(f"{code} {reject.samples:,}", "yellow")
+            yield from _named(reject.first, of=reject.samples)
+    for verdict in samples.verdicts:
+        yield _sentence(verdict_words(verdict), "yellow")
+        yield from _named(verdict.first, of=verdict.samples)
     for words, counts in (("noted", samples.notes), ("not read", samples.other_files)):
         if counts:
             named = [f"{name} {count:,}" for name, count in list(counts.items())[:5]]
             yield _sentence(f"{words}: {', '.join(named)}", "dim")
+
+
+def _named(first: Sequence[Mapping[str, str]], *, of: int) -> Iterator[RenderableType]:
+    """The first few samples, a line each, and how many more there are."""
+    for sample in first:
+        words = f"  {sample['source_key']}: {sample['message']}"
+        yield Text(in_one_line(words), style="dim", overflow="ellipsis", no_wrap=True)
+    if of > len(first):
+        yield _sentence(f"  and {of - len(first):,} more", "dim")
 
 
 def _buckets(facts: PlanFacts, *, narrow: bool) -> Iterator[RenderableType]:
@@ -144,27 +154,32 @@ def _bytes(facts: PlanFacts) -> Iterator[RenderableType]:
     sizes = facts.sizes
     if sizes is None:
         return
-    kept = "kept" if sizes.kept else "removed as tars are written"
-    yield _sentence(
-        f"{bytes_text(sizes.output)} of output, tars of {bytes_text(sizes.mean_tar)} on average; "
-        f"{bytes_text(sizes.intermediates)} of intermediates ({kept}): latents "
-        f"{bytes_text(sizes.latents)}, text {bytes_text(sizes.text)}"
-    )
+    for output in sizes.outputs:
+        yield _sentence(output_sentence(output))
+    if sizes.intermediates:
+        kept = "kept" if sizes.kept else "removed as shards are written"
+        yield _sentence(
+            f"{bytes_text(sizes.output)} of output; {bytes_text(sizes.intermediates)} of "
+            f"intermediates ({kept}): latents {bytes_text(sizes.latents)}, text "
+            f"{bytes_text(sizes.text)}"
+        )
     for disk, words in zip(facts.disks, disk_sentences(facts), strict=True):
         yield _sentence(words, "" if disk.needed <= disk.free else "bold red")
 
 
-def _time(facts: PlanFacts) -> Iterator[RenderableType]:
+def _time(facts: PlanFacts, *, narrow: bool) -> Iterator[RenderableType]:
+    """A row a stage; a narrow one leaves out how long the encoders load."""
     probe = facts.probe
     if probe.stages:
-        table = _table("stage", "still to do", "whole dataset", "loading", "a second", "workers")
+        loading = () if narrow else ("loading",)
+        table = _table("stage", "still to do", "whole dataset", *loading, "a second", "workers")
         for stage, time in probe.stages.items():
             rate = time.workers * time.timed / max(time.timed_seconds, 1e-9)
             table.add_row(
                 STAGE_WORDS[stage],
                 duration_text(time.seconds) if time.seconds else "nothing",
                 duration_text(time.whole_seconds),
-                duration_text(time.load_seconds) if time.load_seconds else "",
+                *((duration_text(time.load_seconds) if time.load_seconds else "",) * len(loading)),
                 f"{rate:,.1f}",
                 str(time.workers),
             )
@@ -175,6 +190,9 @@ def _time(facts: PlanFacts) -> Iterator[RenderableType]:
 def _models(facts: PlanFacts) -> Iterator[RenderableType]:
     if facts.models_error is not None:
         yield _sentence(facts.models_error, "red")
+        return
+    if not facts.models:
+        yield _sentence("no format needs an encoder", "dim")
         return
     table = _table("", "from", "", left=3)
     table.show_header = False

@@ -1,20 +1,34 @@
 """The probe of a plan: run on the device that the run would take, turned into times."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import get_args
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.encode_latents.worker import LatentsSpec
 from diffprep_assets.encode_text.worker import TextSpec
 from diffprep_assets.plan_report.facts import ProbeFacts, StageTime
 from diffprep_assets.plan_report.gather import Gathered
-from diffprep_assets.plan_report.probe import ProbeSpec, StageProbe
-from diffprep_assets.plan_report.times import Estimate, probed
+from diffprep_assets.plan_report.probe import ProbedStage, ProbeSpec, StageProbe
+from diffprep_assets.plan_report.times import Estimate, probe_tasks, probed
+from diffprep_assets.plan_report.work import finished_stages
 from diffprep_assets.quantities import bytes_text
+from diffprep_assets.recipe.formats import (
+    SHARD_STAGE,
+    encode_stages,
+    needs_latents,
+    needs_text,
+    shard_stages,
+    stages_of,
+)
 from diffprep_resources.compute.base import ComputeEngine
 from diffprep_resources.compute.engines import Engines, Load
 from diffprep_resources.compute.inline import InlineEngine
 from diffprep_resources.compute.local import LocalEngine
 from diffprep_resources.pictures.decode import PictureLimits
+
+PROBED = frozenset(get_args(ProbedStage))
+"""The stages that are timed by batches, in a process of their own."""
 
 
 def timed(
@@ -27,21 +41,42 @@ def timed(
     told: Callable[[int], None],
 ) -> ProbeFacts:
     """What a probe finds, or why there is none. `wanted` None: only where all weights are here;
-    `told` hears of each of the three stages."""
-    skipped = _skipped(plan, wanted)
+    `told` hears of each of the stages that it times."""
+    skipped = _skipped(plan, dataset, wanted)
     if skipped is not None or plan.sizes is None:
         return ProbeFacts(skipped=skipped)
+    stored = _stored_times(plan, dataset, engines)
+    if not encode_stages(dataset.recipe):
+        return ProbeFacts(stages=stored)
+    encoded = _encoded_times(plan, dataset, engines, device=device, told=told)
+    times = {**encoded.stages, **stored}
+    in_order = [stage for stage in stages_of(dataset.recipe) if stage in times]
+    return replace(encoded, stages={stage: times[stage] for stage in in_order})
+
+
+def _encoded_times(
+    plan: Gathered,
+    dataset: Dataset,
+    engines: Engines,
+    *,
+    device: str | None,
+    told: Callable[[int], None],
+) -> ProbeFacts:
+    """Of the encode stages, and of the tars that hold what they make."""
     dataset.encoders.fetch()
     wanted_device = device or dataset.loaded.execution.device
-    loads = _loads(plan, dataset)
+    stages = shard_stages(dataset.recipe)
+    loads, tasks = _loads(plan, dataset), probe_tasks(plan.shards, stages=stages)
     # The device stays leased while the probe runs on it.
-    with engines.device(loads["encode_latents"], device=wanted_device) as engine:
-        used, workers = _devices(engine)[0], {"encode_latents": len(_devices(engine))}
-        found, failed = probed(probe_spec(dataset), plan.shards, device=used, told=told)
-    with engines.device(loads["encode_text"], device=wanted_device) as engine:
-        workers["encode_text"] = len(_devices(engine))
-    with engines.cpu(loads["shard"]) as engine:
-        workers["shard"] = len(_devices(engine))
+    with engines.device(loads[tasks[0].key], device=wanted_device) as engine:
+        used, workers = _devices(engine)[0], {tasks[0].key: len(_devices(engine))}
+        found, failed = probed(probe_spec(dataset), tasks, device=used, told=told)
+    for stage in found:
+        if stage == "shard":
+            workers[stage] = _cpu_workers(engines, loads[stage])
+        elif stage not in workers:
+            with engines.device(loads[stage], device=wanted_device) as engine:
+                workers[stage] = len(_devices(engine))
     encoding = [probe for probe in found.values() if probe.batch_size]
     return ProbeFacts(
         device=used,
@@ -55,12 +90,29 @@ def timed(
     )
 
 
-def _skipped(plan: Gathered, wanted: bool | None) -> str | None:
+def _stored_times(plan: Gathered, dataset: Dataset, engines: Engines) -> dict[str, StageTime]:
+    """Of the stages that store pictures, from those that were stored for a try."""
+    pictures = plan.sizes.pictures if plan.sizes is not None else {}
+    estimate = Estimate(plan.shards, plan.made, dataset.loaded.execution.batch_size)
+    loads = _loads(plan, dataset)
+    return {
+        SHARD_STAGE[name]: estimate.pictures(
+            tried,
+            _cpu_workers(engines, loads[SHARD_STAGE[name]]),
+            stage=SHARD_STAGE[name],
+        )
+        for name, tried in pictures.items()
+        if tried.tried
+    }
+
+
+def _skipped(plan: Gathered, dataset: Dataset, wanted: bool | None) -> str | None:
     if plan.sizes is None:
         return "the encoders cannot be had"
     if wanted is False:
         return "--no-probe was given"
-    if all(tar for _, _, tar in plan.made.values()):
+    finished = finished_stages(dataset.recipe)
+    if all(done >= finished for done in plan.made.values()):
         return "every shard is made already"
     missing = sum(model.download for model in plan.facts.models)
     if missing and wanted is None:
@@ -73,37 +125,47 @@ def _skipped(plan: Gathered, wanted: bool | None) -> str | None:
 
 def probe_spec(dataset: Dataset) -> ProbeSpec:
     """What the probe's process needs, for the same encoders and batches as a run."""
-    image, batch_size = dataset.recipe.image, dataset.loaded.execution.batch_size
+    recipe, batch_size = dataset.recipe, dataset.loaded.execution.batch_size
+    image = recipe.image
     return ProbeSpec(
         LatentsSpec(
             dataset.layout,
             dataset.source,
             dataset.encoders,
-            dataset.latents_settings,
+            dataset.latents_settings if needs_latents(recipe) else {},
             image.background,
             PictureLimits(max_pixels=image.max_pixels, min_side=image.min_side),
             batch_size,
         ),
-        TextSpec(dataset.layout, dataset.encoders, dataset.text_settings, batch_size),
+        TextSpec(
+            dataset.layout,
+            dataset.encoders,
+            dataset.text_settings if needs_text(recipe) else {},
+            batch_size,
+        ),
     )
 
 
 def _loads(plan: Gathered, dataset: Dataset) -> dict[str, Load]:
-    """What each stage has to do, as its asset will say it."""
+    """What each stage of shards has to do, as its asset will say it."""
     from diffprep_assets.encode_latents.assets import SAMPLES_PER_PROCESS as PICTURES
     from diffprep_assets.encode_text.assets import SAMPLES_PER_PROCESS as CAPTIONS
     from diffprep_assets.shard.assets import SAMPLES_PER_PROCESS as WRITTEN
+    from diffprep_assets.shard_raw.assets import SAMPLES_PER_PROCESS as STORED
 
-    encoders = dataset.encoders
     each = {
-        "encode_latents": (PICTURES, lambda: encoders.weights_bytes("vae")),
-        "encode_text": (CAPTIONS, lambda: encoders.weights_bytes("t5", "clip")),
+        "encode_latents": (PICTURES, lambda: dataset.encoders.weights_bytes("vae")),
+        "encode_text": (CAPTIONS, lambda: dataset.encoders.weights_bytes("t5", "clip")),
         "shard": (WRITTEN, int),
+        "shard_raw": (STORED, int),
+        "shard_mds": (STORED, int),
     }
     loads = {}
-    for number, (stage, (per_process, worker_bytes)) in enumerate(each.items()):
-        left = [shard.num_samples for shard in plan.shards if not plan.made[shard.shard][number]]
-        loads[stage] = Load(len(left), sum(left), per_process, worker_bytes)
+    for stage in shard_stages(dataset.recipe):
+        per_process, worker_bytes = each[stage]
+        left = [shard for shard in plan.shards if stage not in plan.made[shard.shard]]
+        samples = sum(shard.num_samples for shard in left)
+        loads[stage] = Load(len(left), samples, per_process, worker_bytes)
     return loads
 
 
@@ -120,6 +182,11 @@ def _times(
         elif plan.sizes is not None:
             times[stage] = estimate.tars(probe, workers[stage], plan.sizes)
     return times
+
+
+def _cpu_workers(engines: Engines, load: Load) -> int:
+    with engines.cpu(load) as engine:
+        return len(_devices(engine))
 
 
 def _devices(engine: ComputeEngine) -> tuple[str, ...]:

@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator
 
-from diffprep_assets.plan_report.facts import CaptionFacts, LoadingFacts, PlanFacts, ProbeFacts
+from diffprep_assets.plan_report.facts import (
+    CaptionFacts,
+    OutputSize,
+    PlanFacts,
+    ProbeFacts,
+    VerdictFacts,
+)
 from diffprep_assets.quantities import bytes_text, share_text
 from diffprep_assets.shard.truncation import NAMES
 
@@ -10,11 +16,58 @@ STAGE_WORDS = {
     "encode_latents": "encode pictures",
     "encode_text": "encode captions",
     "shard": "write tars",
+    "shard_raw": "store raw",
+    "shard_mds": "store MDS",
 }
+
+
+AFTERWARDS = "Publishing and validating come on top: the output is read once."
 
 
 def encoder_name(role: str) -> str:
     return NAMES.get(role, role)
+
+
+def sample_sentence(facts: PlanFacts) -> str:
+    """What goes in, and what becomes of it."""
+    samples, shape = facts.samples, facts.shape
+    splits = ", ".join(f"{name} {count:,}" for name, count in samples.splits.items() if count)
+    words = (
+        f"{samples.listed:,} in, {samples.kept:,} kept ({splits}), {samples.rejected:,} rejected; "
+        f"{shape.shards:,} shards in generation {shape.generation}"
+    )
+    if samples.skipped:
+        words += f". {samples.skipped:,} are written and skipped: {samples.served:,} are served"
+    return words
+
+
+def verdict_words(verdict: VerdictFacts) -> str:
+    """A rule, the reason code, and what becomes of its samples."""
+    return f"{verdict.rule} ({verdict.code}): {verdict_outcome(verdict)}"
+
+
+def verdict_outcome(verdict: VerdictFacts) -> str:
+    """What becomes of the samples that a rule is against."""
+    parts = []
+    if verdict.left_out:
+        parts.append(f"{verdict.left_out:,} left out")
+    if verdict.skipped:
+        parts.append(f"{verdict.skipped:,} written and skipped")
+    return " and ".join(parts)
+
+
+def output_sentence(output: OutputSize) -> str:
+    """One format, what it takes, and how that is known."""
+    words = (
+        f"{output.format}: {bytes_text(output.bytes)}, shards of {bytes_text(output.mean_shard)} "
+        f"on average"
+    )
+    if output.pictures is None:
+        return words
+    if not output.pictures:
+        return f"{words}, by a rule of thumb: no picture could be read again"
+    some = "1 picture" if output.pictures == 1 else f"{output.pictures} pictures"
+    return f"{words}, by {some} stored for a try"
 
 
 def caption_sentences(captions: CaptionFacts) -> Iterator[str]:
@@ -42,9 +95,10 @@ def caption_sentences(captions: CaptionFacts) -> Iterator[str]:
         )
 
 
-def loading_sentence(loading: LoadingFacts) -> str:
+def loading_sentence(facts: PlanFacts) -> str:
     """What one pass over train makes, and what becomes of the rest."""
-    return (
+    loading = facts.loading
+    words = (
         f"One pass over train with {loading.ranks:,} {'rank' if loading.ranks == 1 else 'ranks'} x "
         f"{max(1, loading.workers):,} workers and batches of {loading.batch_size}: "
         f"{loading.batches:,} full batches; {loading.left_over:,} of {loading.samples:,} samples "
@@ -52,6 +106,12 @@ def loading_sentence(loading: LoadingFacts) -> str:
         f"training loader, which repeats, keeps them for the next pass; one that drops the last "
         f"batch of a pass never shows them."
     )
+    if "mds" in facts.formats:
+        words += (
+            " Readers of MDS deal otherwise; PRX's per_stream drops each bucket's incomplete last "
+            "batch."
+        )
+    return words
 
 
 def disk_sentences(facts: PlanFacts) -> Iterator[str]:
@@ -69,9 +129,11 @@ def probe_sentence(probe: ProbeFacts) -> str:
         return f"Not timed: {probe.skipped}."
     if not probe.stages:
         return f"Not timed: {probe.failed or 'nothing is to be encoded'}."
+    if probe.device is None:
+        return f"From a few pictures stored for a try. {AFTERWARDS}"
     words = f"From a few batches of {probe.batch_size} on {probe.device}"
     if probe.peak_memory:
         words += f"; at most {bytes_text(probe.peak_memory)} of memory held"
         if probe.memory_total:
             words += f", of {bytes_text(probe.memory_total)}"
-    return f"{words}. Publishing and validating come on top: the output is read once."
+    return f"{words}. {AFTERWARDS}"

@@ -1,24 +1,32 @@
-"""Stored samples decoded back to pictures, beside the pictures that they were made of."""
+"""Stored samples as pictures, decoded where they are latents, beside what they were made of."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import numpy as np
+from PIL import Image
 
 from diffprep_assets.preview.originals import Original, Originals
-from diffprep_assets.preview.sampling import Place, StoredSample, stored_sample
+from diffprep_assets.preview.sampling import stored_sample
+from diffprep_assets.preview.stored_sample import Place, StoredSample
 from diffprep_assets.validate.metadata import DatasetFolder
 from diffprep_resources.encoders.vae_codec import VaeCodec
+from diffprep_resources.errors import DiffprepError
 
 # What two equal pictures of 8 bits get, rather than infinity.
 HIGHEST_PSNR = 99.0
+# Below it a person sees at a glance that something is wrong: of what a VAE decodes, and of stored
+# pictures, whose encoder loses little.
+POOR_DECODED, POOR_STORED = 20.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One sample: its picture out of the latents, uint8 [H, W, 3], the source's picture, and how
-    near the two are in dB, None without a source. `drawn` says what was decoded."""
+    """One sample: its picture, out of the latents or as it is stored, uint8 [H, W, 3], the source's
+    picture, and how near the two are in dB, None without a source. `drawn` says what is shown:
+    latents, mean or picture."""
 
     sample: StoredSample
     decoded: np.ndarray
@@ -27,23 +35,47 @@ class Look:
     drawn: str
 
     @property
+    def is_poor(self) -> bool:
+        least = POOR_STORED if self.drawn == "picture" else POOR_DECODED
+        return self.psnr is not None and self.psnr < least
+
+    @property
     def size(self) -> str:
         height, width, _ = self.decoded.shape
         return f"{width}x{height}"
 
 
 def looks(
-    folder: DatasetFolder, places: Sequence[Place], *, codec: VaeCodec, originals: Originals
+    folder: DatasetFolder, places: Sequence[Place], *, codec: VaeCodec | None, originals: Originals
 ) -> Iterator[Look]:
-    """A look at each of the samples, one at a time."""
+    """A look at each of the samples, one at a time; without a `codec` the samples must be stored
+    pictures. Raises DiffprepError for a sample that cannot be read."""
     for place in places:
         sample = stored_sample(folder, place)
-        drawn = "mean" if "mean" in sample.arrays else "latents"
-        z = sample.arrays[drawn]
-        decoded = as_pixels(codec.decoded(z if drawn == "mean" else codec.unscaled(z)))
+        drawn, decoded = _shown(sample, codec)
         original = originals.of(sample)
         found = None if original.pixels is None else psnr(decoded, original.pixels)
         yield Look(sample, decoded, original, found, drawn)
+
+
+def _shown(sample: StoredSample, codec: VaeCodec | None) -> tuple[str, np.ndarray]:
+    """What is shown of a sample, and its pixels."""
+    if sample.picture is not None:
+        return "picture", stored_pixels(sample.picture, name=f"{sample.shard}/{sample.key}")
+    if codec is None:
+        raise DiffprepError(f"{sample.shard}/{sample.key}: latents, where pictures are expected")
+    drawn = "mean" if "mean" in sample.arrays else "latents"
+    z = sample.arrays[drawn]
+    return drawn, as_pixels(codec.decoded(z if drawn == "mean" else codec.unscaled(z)))
+
+
+def stored_pixels(data: bytes, *, name: str) -> np.ndarray:
+    """uint8 [H, W, 3] of a picture file. Raises DiffprepError naming the sample."""
+    try:
+        with Image.open(BytesIO(data)) as image:
+            return np.asarray(image.convert("RGB"))
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DiffprepError(f"{name}: its picture cannot be read: {error}") from error
 
 
 def as_pixels(decoded: np.ndarray) -> np.ndarray:

@@ -2,19 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.encode_latents.pixels import member_pixels
 from diffprep_assets.energon_prepare.provenance import plan_shards
-from diffprep_assets.preview.sampling import StoredSample
+from diffprep_assets.preview.stored_sample import StoredSample
 from diffprep_assets.project import Project
-from diffprep_assets.recipe.load import load_recipe
+from diffprep_assets.published_at import published_at
 from diffprep_assets.shard_plan.members import Member, members_of_shard
 from diffprep_assets.validate.metadata import DatasetFolder
-from diffprep_resources.errors import DiffprepError, SampleReject, SettingError
+from diffprep_resources.errors import DiffprepError, SampleReject
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +54,23 @@ class Originals:
             members = members_of_shard(dataset.layout, shard) if shard else []
             self._members[shard] = {row.planned.key: row for row in members}
         member = self._members[shard].get(sample.key)
-        digest = sample.metadata.get("image_digest")
-        planned = member is not None and member.planned.sample.image_digest
-        return member if planned == digest else None
+        if member is None or "image_digest" not in sample.metadata:
+            # MDS has no column for the digest.
+            same = member is not None and member.planned.sample.source_key == sample.source_key
+            return member if same else None
+        digest = sample.metadata["image_digest"]
+        return member if member.planned.sample.image_digest == digest else None
 
 
 def originals_of(folder: DatasetFolder, *, project: Project | None) -> Originals:
     """What reads the folder's source pictures, by the recipe of `project` that writes it."""
     if folder.provenance is None:
         return Originals(None, missing="no dataset.json says where it came from")
-    dataset = project and dataset_at(folder.layout.output_dir, project=project)
-    if not dataset:
+    published = project and published_at(folder.layout.output_dir, project=project)
+    if not published:
         where = "there is no project here" if project is None else f"no recipe in {project.recipes}"
         missing = f"{where}{'' if project is None else ' writes this folder'}"
         return Originals(None, missing=f"{missing}; --project names another")
-    if not dataset.layout.shard_plan.is_file():
-        return Originals(None, missing=f"its plan, {dataset.layout.shard_plan}, is gone")
-    return Originals(dataset, plan_shards(folder.provenance))
-
-
-def dataset_at(output_dir: Path, *, project: Project) -> Dataset | None:
-    """The project's dataset that is published in this folder; recipes that cannot be read are
-    passed over."""
-    for path in project.recipe_files():
-        try:
-            loaded = load_recipe(path, base=project.folder)
-        except SettingError:
-            continue
-        if loaded.output_dir.resolve() == output_dir.resolve():
-            return Dataset(loaded, project.storage_root)
-    return None
+    if not published.layout.shard_plan.is_file():
+        return Originals(None, missing=f"its plan, {published.layout.shard_plan}, is gone")
+    return Originals(published.dataset, plan_shards(folder.provenance))

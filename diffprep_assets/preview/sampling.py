@@ -2,54 +2,34 @@
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from diffprep_assets.preview.mds import mds_folder, mds_rows, mds_sample
+from diffprep_assets.preview.stored_sample import Place, StoredSample
+from diffprep_assets.validate.encoding import encoding_of
 from diffprep_assets.validate.index_rows import open_index
 from diffprep_assets.validate.metadata import DatasetFolder, read_folder
 from diffprep_assets.validate.report import Check
 from diffprep_assets.validate.tar_walk import WalkedSample, walk_tar
 from diffprep_resources.errors import DiffprepError, SettingError
+from diffprep_resources.pictures.stored import IMAGE_FORMATS
 
 ARRAYS = ("latents", "mean", "logvar")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where one sample lies: the shard's name in the output folder, and its members there."""
-
-    shard: str
-    row: WalkedSample
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSample:
-    """One sample as it lies in its shard. `arrays` are float32 [C, h, w]: latents, and in resample
-    mode mean and logvar; `metadata` is its json member, empty where there is none."""
-
-    shard: str
-    key: str
-    split: str
-    caption: str
-    arrays: Mapping[str, np.ndarray]
-    metadata: Mapping[str, Any]
-
-    @property
-    def source_key(self) -> str:
-        return str(self.metadata.get("source_key", ""))
+READ = ("caption.txt", "txt", "json", *IMAGE_FORMATS)
 
 
 def published_folder(path: Path) -> DatasetFolder:
-    """The pre-encoded dataset in `path`. Raises SettingError where there is none."""
+    """The dataset in `path`, in whichever format. Raises SettingError where there is none."""
     if not path.is_dir():
         raise SettingError(
             f"a dataset is a folder, a recipe's output.output_dir; there is none at {path}"
         )
-    folder, check = read_folder(path, encoding="preencoded")
+    encoding = encoding_of(path)
+    folder, check = mds_folder(path) if encoding == "mds" else read_folder(path, encoding=encoding)
     if not folder.counts:
         raise SettingError(f"{path} holds no dataset to look at: {_first_failure(check)}")
     return folder
@@ -59,15 +39,18 @@ def chosen_places(folder: DatasetFolder, *, count: int, seed: int) -> list[Place
     """`count` samples, or all where there are fewer, sorted by shard and place in it.
 
     Every bucket in turn, the largest first; within a bucket every shard in turn. The same dataset
-    and seed give the same samples; those that split.yaml leaves out are not taken.
+    and seed give the same samples; those that split.yaml or a skip list leaves out are not taken.
     """
     rng = random.Random(f"diffprep preview {seed}")
     numbers = {name: number for number, name in enumerate(folder.counts)}
     chosen: list[Place] = []
-    with open_index(folder.meta) as index:
+    with open_index(folder) as index:
 
         def rows(name: str) -> list[WalkedSample]:
-            found = list(index.samples(numbers[name])) or list(_walked(folder, name))
+            if folder.encoding == "mds":
+                found = mds_rows(folder.tar(name))
+            else:
+                found = list(index.samples(numbers[name])) or list(_walked(folder, name))
             kept = [row for row in found if f"{name}/{row.key}" not in folder.exclude]
             rng.shuffle(kept)
             return kept
@@ -85,14 +68,20 @@ def chosen_places(folder: DatasetFolder, *, count: int, seed: int) -> list[Place
 def stored_sample(folder: DatasetFolder, place: Place) -> StoredSample:
     """What the shard holds of the sample, less its text embeddings. Raises DiffprepError where a
     member is missing or cannot be read."""
+    if folder.encoding == "mds":
+        return mds_sample(folder, place)
     members = {}
     with folder.tar(place.shard).open("rb") as file:
         for part in place.row.parts:
-            if part.name.removesuffix(".pth") in ARRAYS or part.name in ("caption.txt", "json"):
+            if part.name.removesuffix(".pth") in ARRAYS or part.name in READ:
                 file.seek(part.offset)
                 members[part.name] = file.read(part.size)
-    if "latents.pth" not in members:
-        raise DiffprepError(f"{place.shard}/{place.row.key}: it has no latents.pth")
+    picture = next((members[name] for name in IMAGE_FORMATS if name in members), None)
+    if picture is None and "latents.pth" not in members:
+        raise DiffprepError(
+            f"{place.shard}/{place.row.key}: it has no latents.pth, and no picture "
+            f"({', '.join(IMAGE_FORMATS)})"
+        )
     try:
         arrays = {
             name: _array(members[f"{name}.pth"], name)
@@ -100,7 +89,7 @@ def stored_sample(folder: DatasetFolder, place: Place) -> StoredSample:
             if f"{name}.pth" in members
         }
         metadata = json.loads(members.get("json", b"{}"))
-        caption = members.get("caption.txt", b"").decode("utf-8")
+        caption = members.get("caption.txt", members.get("txt", b"")).decode("utf-8")
     except (ValueError, RuntimeError, EOFError) as error:
         raise DiffprepError(f"{place.shard}/{place.row.key}: {error}") from error
     splits = {name: split for split, names in folder.splits.items() for name in names}
@@ -111,6 +100,7 @@ def stored_sample(folder: DatasetFolder, place: Place) -> StoredSample:
         caption=caption,
         arrays=arrays,
         metadata=metadata if isinstance(metadata, dict) else {},
+        picture=None if arrays else picture,
     )
 
 
@@ -131,7 +121,7 @@ def _by_bucket(folder: DatasetFolder) -> list[list[str]]:
         shard["name"]: (shard["tier"], shard["width"], shard["height"]) for shard in described
     }
     for name in folder.counts:
-        if folder.tar(name).is_file():
+        if folder.tar(name).is_file() and name not in folder.exclude:
             bucket = str(buckets.get(name) or Path(name).parent)
             groups.setdefault(bucket, []).append(name)
 

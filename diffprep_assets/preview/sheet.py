@@ -17,14 +17,12 @@ from diffprep_resources.pictures.contact_sheet import Tile, contact_sheet
 SHEET_SIDE = 256
 SHEET_COLUMNS = 6
 PAGE_SIDE = 512
-# Below it a person sees at a glance that something is wrong.
-POOR_PSNR = 20.0
 SHOWN_REASONS = 3
 SHORTEST_TEXT = 18
 
 
 def sheet_jpeg(shown: Sequence[Look]) -> bytes:
-    """Source and decoded picture side by side, three samples a row; decoded ones alone where no
+    """Source and stored picture side by side, three samples a row; stored ones alone where no
     sample has its source."""
     paired = any(look.original.pixels is not None for look in shown)
     tiles = []
@@ -52,9 +50,8 @@ def table(shown: Sequence[Look], *, width: int) -> Table:
     for name in ("size", "sample", "source", "caption"):
         found.add_column(name, no_wrap=True)
     for look, place in zip(shown, places, strict=True):
-        poor = look.psnr is not None and look.psnr < POOR_PSNR
         found.add_row(
-            Text(psnr_words(look), style="bold red" if poor else ""),
+            Text(psnr_words(look), style="bold red" if look.is_poor else ""),
             look.size,
             Text(place),
             Text(_cut(look.sample.source_key, source)),
@@ -64,12 +61,13 @@ def table(shown: Sequence[Look], *, width: int) -> Table:
 
 
 def page(shown: Sequence[Look], *, facts: Mapping[str, Any]) -> str:
-    """One self-contained page. `facts`: `name`, `path`, `vae`, `seed`, `total` samples."""
+    """One self-contained page. `facts`: `name`, `path`, `vae` (None for stored pictures), `seed`,
+    `total` samples."""
     cards = [
         {
             "look": look,
             "psnr": psnr_words(look),
-            "poor": look.psnr is not None and look.psnr < POOR_PSNR,
+            "poor": look.is_poor,
             "decoded": _uri(look.decoded),
             "original": None if look.original.pixels is None else _uri(look.original.pixels),
         }

@@ -9,7 +9,8 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.partition_run import PartitionRun
 from diffprep_assets.partitions import RetryConfig, mark_run, partitioned_stage, stage_key
-from diffprep_assets.shard.worker import ShardSpec, finished_tar, shard_task
+from diffprep_assets.shard.finished import finished_shard
+from diffprep_assets.shard.worker import ShardSpec, shard_task
 from diffprep_assets.shard_events import Upstream, recorded
 from diffprep_assets.stage_inputs import planned
 from diffprep_resources.compute.engines import Engines
@@ -31,7 +32,7 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
         progress: dg.ResourceParam[Progress],
     ) -> Iterator[Any]:
         """The finished tar of a shard, with its index rows beside it."""
-        layout, log = dataset.layout, context.log.info
+        layout, log = dataset.layout.of("energon"), context.log.info
         mark_run(context, dataset.loaded.recipe_hash)
         locks = StepLocks(dataset.layout, "shard", context.run.run_id, wait_minutes, log)
         with locks.together():
@@ -42,7 +43,7 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
                     shard_task(dataset, shard, retry_rejects=config.retry_rejects)
                     for shard in planned(dataset, context.partition_keys)
                 ],
-                finished=lambda task: finished_tar(layout, task),
+                finished=lambda task: finished_shard(layout, task),
                 spec=ShardSpec(
                     layout,
                     dataset.latents_settings,

@@ -52,7 +52,7 @@ def new_shard(layout: Layout, shard: str) -> Iterator[ShardCommit]:
         write_samples(layout.shard_next_samples(shard), rows)
         write_record(layout.shard_next_record(shard), record)
 
-    with replace_file(layout.shard_tar(shard), before=write_next) as tar:
+    with replace_file(layout.shard_file(shard), before=write_next) as tar:
         yield ShardCommit(tar, describe)
     _take_over(layout, shard)
 
@@ -63,7 +63,7 @@ def finish_commit(layout: Layout, shard: str) -> None:
         layout.shard_next_samples(shard).unlink(missing_ok=True)
         return
     record = read_record(layout.shard_next_record(shard))
-    if record is not None and _digest(layout.shard_tar(shard)) == record.digest:
+    if record is not None and _digest(layout.shard_file(shard)) == record.digest:
         _take_over(layout, shard)
     else:
         layout.shard_next_record(shard).unlink()

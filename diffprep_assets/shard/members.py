@@ -1,10 +1,12 @@
-"""The members of one pre-encoded sample, as the trainers' task encoders read them."""
+"""The members of one sample, pre-encoded or raw, as the trainers' task encoders read them."""
 
 import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
+
+from diffprep_assets.shard_plan.members import Member
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +36,25 @@ class SampleMetadata:
     caption_digest: str
 
 
+def metadata_of(member: Member) -> SampleMetadata:
+    """What the json member of a planned sample says, in whichever format."""
+    sample = member.planned.sample
+    left, top, width, height = sample.crop
+    return SampleMetadata(
+        source_key=sample.source_key,
+        original_width=member.original_width,
+        original_height=member.original_height,
+        width=sample.bucket.width,
+        height=sample.bucket.height,
+        crop_left=left,
+        crop_top=top,
+        crop_width=width,
+        crop_height=height,
+        image_digest=sample.image_digest,
+        caption_digest=sample.caption_digest,
+    )
+
+
 def sample_members(
     tensors: Mapping[str, "torch.Tensor"], *, caption: str, metadata: SampleMetadata
 ) -> tuple[tuple[str, bytes], ...]:
@@ -47,6 +68,14 @@ def sample_members(
     members.append(("caption.txt", caption.encode("utf-8")))
     members.append(("json", metadata_bytes(metadata)))
     return tuple(members)
+
+
+def raw_members(
+    picture: bytes, *, image_format: str, caption: str, metadata: SampleMetadata
+) -> tuple[tuple[str, bytes], ...]:
+    """The same of a raw sample: the picture's member is named for its format."""
+    text = caption.encode("utf-8")
+    return ((image_format, picture), ("txt", text), ("json", metadata_bytes(metadata)))
 
 
 def tensor_names(tensors: Mapping[str, object]) -> tuple[str, ...]:

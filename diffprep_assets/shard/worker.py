@@ -1,31 +1,32 @@
 """Writes the tar of one shard from its latents and its text."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.encode_latents.worker import picture_fingerprint
 from diffprep_assets.encode_text.worker import caption_fingerprint
-from diffprep_assets.encoded_rows import EncodedRows, encoded_rows, row_path, whole_record
+from diffprep_assets.encoded_rows import EncodedRows, encoded_rows, row_path
 from diffprep_assets.layout import Layout
 from diffprep_assets.partition_worker import (
     PartitionResult,
     PartitionTask,
     PartitionWorker,
-    reused_counts,
 )
 from diffprep_assets.recipe.stage_fields import format_field
 from diffprep_assets.shard.commit import finish_commit, new_shard
-from diffprep_assets.shard.members import SampleMetadata, sample_members
-from diffprep_assets.shard.record import (
-    SampleRow,
-    ShardRecord,
-    ShardReject,
-    mark_bad_keys,
-    read_record,
+from diffprep_assets.shard.finished import (
+    MadeOf,
+    finished_shard,
+    made_shard,
+    new_record,
+    new_row,
+    reject_of,
 )
-from diffprep_assets.shard.tar_writer import TarRow, TarSample, TarSummary, TarWriter
+from diffprep_assets.shard.members import metadata_of, sample_members
+from diffprep_assets.shard.record import SampleRow, ShardReject, mark_bad_keys, read_record
+from diffprep_assets.shard.tar_writer import TarSample, TarWriter
 from diffprep_assets.shard_plan.members import Member, members_of_shard
 from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.stage_inputs import how_to_make
@@ -73,7 +74,7 @@ class ShardWorker(PartitionWorker):
 
     def finished(self, task: PartitionTask) -> PartitionResult | None:
         finish_commit(self.spec.layout, task.key)
-        return finished_tar(self.spec.layout, task)
+        return finished_shard(self.spec.layout, task)
 
     def make(self, task: PartitionTask, report: Report) -> PartitionResult:
         if not isinstance(task, ShardTask):
@@ -96,28 +97,22 @@ class ShardWorker(PartitionWorker):
         ):
             tar = TarWriter(commit.tar)
             rows, rejects = _write_samples(tar, members, (latents, text), layout, report)
-            record = self._record(task, tar.close(), len(rows), rejects)
+            record = new_record(
+                task.planned,
+                tar.close(),
+                fingerprint=task.fingerprint,
+                num_samples=len(rows),
+                rejects=rejects,
+                made_of=self._made_of(task),
+            )
             commit.describe(record, rows)
         # What is left out at one stage has its row of the other stage in the row file alone.
         if self.spec.prune and not record.rejects:
             prune_rows(layout, task.key)
-        return _result(record, task, encoded=len(rows))
+        return made_shard(record, task, made=len(rows))
 
-    def _record(
-        self, task: ShardTask, summary: TarSummary, num_samples: int, rejects: list[ShardReject]
-    ) -> ShardRecord:
-        bucket = task.planned.bucket
-        return ShardRecord(
-            shard=task.key,
-            fingerprint=task.fingerprint,
-            tier=bucket.tier,
-            width=bucket.width,
-            height=bucket.height,
-            number=task.planned.number,
-            num_samples=num_samples,
-            size_bytes=summary.size_bytes,
-            end_offset=summary.end_offset,
-            digest=summary.digest,
+    def _made_of(self, task: ShardTask) -> MadeOf:
+        return MadeOf(
             inputs={
                 "encode_latents": task.latents_fingerprint,
                 "encode_text": task.text_fingerprint,
@@ -128,7 +123,6 @@ class ShardWorker(PartitionWorker):
                 "encode_text": self.spec.text_settings,
                 "shard": format_field("shard"),
             },
-            rejects=tuple(rejects),
             facts={"tokens": _tokens(self.spec.layout, task)},
         )
 
@@ -140,18 +134,6 @@ class _Encoded:
     member: Member
     latents: str
     text: str
-
-
-def finished_tar(layout: Layout, task: PartitionTask) -> PartitionResult | None:
-    """The result on disk, when a whole tar carries the task's fingerprint."""
-    record = whole_record(layout, task.key)
-    if record is None or record.fingerprint != task.fingerprint:
-        return None
-    if layout.shard_bad(task.key).exists():
-        return None
-    if task.retry_rejects and any(reject.transient for reject in record.rejects):
-        return None
-    return _result(record, task, encoded=0)
 
 
 def _tokens(layout: Layout, task: ShardTask) -> dict[str, dict[str, int]]:
@@ -200,9 +182,7 @@ def _write_samples(
         reject = latents.reject(encoded.latents) or text.reject(encoded.text)
         report(1, 1 if reject is not None else 0)
         if reject is not None:
-            sample = encoded.member.planned
-            identity = {"sample_id": sample.sample_id, "source_key": sample.sample.source_key}
-            rejects.append(ShardReject(**{**reject, **identity}))
+            rejects.append(reject_of(encoded.member.planned, reject))
             continue
         tensors: dict[str, torch.Tensor] = {}
         for stage, source, fingerprint in (
@@ -211,17 +191,19 @@ def _write_samples(
         ):
             found = source.find(fingerprint)
             if found is None and source.is_damaged(fingerprint):
-                raise _marked_bad(layout, encoded.member)
+                raise marked_bad(layout, encoded.member)
             if found is None:
-                raise _not_encoded(layout, encoded.member, stage)
+                raise not_encoded(layout, encoded.member, stage)
             tensors |= found
         row = tar.add(_tar_sample(encoded.member, tensors))
-        rows.append(_sample_row(encoded, row))
+        planned = encoded.member.planned
+        rows.append(new_row(planned, row, picture=encoded.latents, caption=encoded.text))
     return rows, rejects
 
 
-def _marked_bad(layout: Layout, member: Member) -> StageInputError:
-    """The shard now marked for the next run, as `validate` does with a damaged tar."""
+def marked_bad(layout: Layout, member: Member) -> StageInputError:
+    """The tar now marked for the next run, as `validate` does with a damaged one."""
+    layout = layout.of("energon")
     shard, key = member.planned.shard or "", _key(member)
     # The published name may be a link to these very bytes.
     layout.prepared.unlink(missing_ok=True)
@@ -236,7 +218,8 @@ def _key(member: Member) -> str:
     return member.planned.key
 
 
-def _not_encoded(layout: Layout, member: Member, stage: str) -> StageInputError:
+def not_encoded(layout: Layout, member: Member, stage: str) -> StageInputError:
+    """What to run for a member without a row."""
     shard = member.planned.shard or ""
     state = "stale" if row_path(layout, stage, shard).exists() else "missing"
     how = how_to_make(layout.dataset, stage, f" --partition {shard}")
@@ -244,40 +227,5 @@ def _not_encoded(layout: Layout, member: Member, stage: str) -> StageInputError:
 
 
 def _tar_sample(member: Member, tensors: "dict[str, torch.Tensor]") -> TarSample:
-    sample = member.planned.sample
-    left, top, width, height = sample.crop
-    metadata = SampleMetadata(
-        source_key=sample.source_key,
-        original_width=member.original_width,
-        original_height=member.original_height,
-        width=sample.bucket.width,
-        height=sample.bucket.height,
-        crop_left=left,
-        crop_top=top,
-        crop_width=width,
-        crop_height=height,
-        image_digest=sample.image_digest,
-        caption_digest=sample.caption_digest,
-    )
-    members = sample_members(tensors, caption=member.caption, metadata=metadata)
+    members = sample_members(tensors, caption=member.caption, metadata=metadata_of(member))
     return TarSample(_key(member), members)
-
-
-def _sample_row(encoded: _Encoded, row: TarRow) -> SampleRow:
-    return SampleRow(
-        sample_id=encoded.member.planned.sample_id,
-        key=row.key,
-        offset=row.offset,
-        size=row.size,
-        digest=row.digest,
-        latents_fingerprint=encoded.latents,
-        text_fingerprint=encoded.text,
-        parts=row.parts,
-    )
-
-
-def _result(record: ShardRecord, task: PartitionTask, *, encoded: int) -> PartitionResult:
-    counts = reused_counts(task.num_samples, [reject.code for reject in record.rejects])
-    if encoded:
-        counts = replace(counts, encoded=encoded, reused=0)
-    return PartitionResult(task.fingerprint, counts, record.size_bytes)

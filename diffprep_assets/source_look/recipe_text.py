@@ -13,6 +13,10 @@ COMMENT_COLUMN = 36
 _PLAIN = re.compile(r"[A-Za-z0-9./~](?:[\w./~+@*=-]|:(?=//))*", re.ASCII)
 
 Line = tuple[str, object, str]
+CURATE: tuple[Line, ...] = (
+    ("# dedup", {"method": "phash"}, "one of those that look alike"),
+    ("# filters", {"min_side": 256}, "also max_aspect, caption_length, banned, where"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +65,15 @@ def recipe_text(draft: RecipeDraft) -> str:
         "output",
         [
             ("output_dir", draft.output_dir, "what the trainer reads"),
-            ("shard_size", draft.shard_size, "samples in a tar"),
+            ("# formats", ["energon"], "add raw or mds: stored pictures, from the same run"),
+            ("shard_size", draft.shard_size, "samples in a shard"),
             ("# train_split", 0.9, "90% train, the rest halved between val and test"),
         ],
     )
     lines += _section("model", _model(draft.model))
     lines += _section("image", _with_words(draft.image, draft.image_words))
     lines += _section("captions", _captions(draft))
+    lines += _section("curate", CURATE)
     return "\n".join(lines[:-1]) + "\n"
 
 
@@ -107,7 +113,7 @@ def _section(name: str, lines: Sequence[Line]) -> list[str]:
 
 def _written(key: str, value: object, words: str, *, indent: int) -> list[str]:
     pad = " " * indent
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and not key.startswith("#"):
         found = [f"{pad}{key}:"]
         for inner, part in value.items():
             is_last = inner == list(value)[-1]

@@ -98,9 +98,9 @@ def _aspect(sizes: Sequence[Size]) -> int:
 
 
 def _taken(sizes: Sequence[Size], tiers: list[int], aspect: int) -> int:
-    limits = {"min_aspect": Fraction(1, aspect), "max_aspect": Fraction(aspect)}
-    image = Image(buckets=Buckets(tiers=tuple(tiers), **limits))
-    choice = ImageChoice({}, image, "")
+    widest = Fraction(aspect)
+    buckets = Buckets(tiers=tuple(tiers), min_aspect=1 / widest, max_aspect=widest)
+    choice = ImageChoice({}, Image(buckets=buckets), "")
     return len(sizes) - choice.left_out(sizes).total()
 
 

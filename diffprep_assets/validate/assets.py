@@ -8,31 +8,47 @@ import dagster as dg
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.partitions import mark_run, stage_key, whole_stage
+from diffprep_assets.recipe.formats import Format, prepare_stages
+from diffprep_assets.validate.agreement import NAME as AGREEMENT_NAME
 from diffprep_assets.validate.report import Check
-from diffprep_assets.validate.update import validate_published
+from diffprep_assets.validate.update import check_name, validate_published
 from diffprep_resources.progress.base import Progress, SampleCounts
 
-CHECKS = {
+ENERGON = {
     "metadata": "The files of .nv-meta are there and sound.",
     "sample_counts": "Every shard holds the samples that the index names.",
-    "tensors": "Tensors are finite, of one shape and dtype, not constant, with even sides.",
     "provenance": "dataset.json agrees with the shards.",
-    "empty_encodings": "The empty caption's encodings fit the samples' shapes.",
-    "loader": "A pass through energon's own loader yields every sample.",
+    "loader": "A pass through energon's own loader yields every sample, and no skipped one.",
 }
+CHECKS: dict[Format, dict[str, str]] = {
+    "energon": {
+        **ENERGON,
+        "tensors": "Tensors are finite, of one shape and dtype, not constant, with even sides.",
+        "empty_encodings": "The empty caption's encodings fit the samples' shapes.",
+    },
+    "raw": {**ENERGON, "pictures": "Pictures decode, of their bucket's size, captions are text."},
+    "mds": {
+        "metadata": "Every folder's index names just the shards that lie there.",
+        "sample_counts": "Every shard is as it was written, and every sample can be taken apart.",
+        "pictures": "Pictures decode, of their bucket's size; latents are finite.",
+        "skip_lists": "Skip lists fit their shards, and skip what dataset.json says.",
+        "provenance": "dataset.json agrees with the shards.",
+    },
+}
+AGREEMENT = "Every format holds the samples and captions of the plan."
 
 
 def validate_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
-    """The asset of the published dataset's validation."""
+    """The asset of the validation of all that is published."""
     key = stage_key(dataset.name, "validate")
+    described = checks_of(dataset)
     specs = [
         dg.AssetCheckSpec(name, asset=key, blocking=True, description=description)
-        for name, description in CHECKS.items()
+        for name, description in described.items()
     ]
+    reads = prepare_stages(dataset.recipe)
 
-    @whole_stage(
-        dataset.name, "validate", reads=["energon_prepare"], kind="json", check_specs=specs
-    )
+    @whole_stage(dataset.name, "validate", reads=reads, kind="json", check_specs=specs)
     def validate(
         context: dg.AssetExecutionContext, progress: dg.ResourceParam[Progress]
     ) -> Iterator[Any]:
@@ -55,10 +71,21 @@ def validate_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinit
                 "seconds": round(shown.summary.seconds, 3),
                 "recipe_hash": dataset.loaded.recipe_hash,
             },
-            check_results=[_check_result(name, validated.checks.get(name)) for name in CHECKS],
+            check_results=[_check_result(name, validated.checks.get(name)) for name in described],
         )
 
     return validate
+
+
+def checks_of(dataset: Dataset) -> dict[str, str]:
+    """The checks of every format of the recipe, by name, and what each asks."""
+    formats = dataset.recipe.output.formats
+    described = {
+        check_name(format, name): words
+        for format in formats
+        for name, words in CHECKS[format].items()
+    }
+    return described | ({AGREEMENT_NAME: AGREEMENT} if len(formats) > 1 else {})
 
 
 def _check_result(name: str, check: Check | None) -> dg.AssetCheckResult:

@@ -9,12 +9,8 @@ import numpy as np
 
 from diffprep_assets.preview.looks import as_pixels, psnr
 from diffprep_assets.preview.originals import Originals, originals_of
-from diffprep_assets.preview.sampling import (
-    StoredSample,
-    chosen_places,
-    published_folder,
-    stored_sample,
-)
+from diffprep_assets.preview.sampling import chosen_places, published_folder, stored_sample
+from diffprep_assets.preview.stored_sample import StoredSample
 from diffprep_assets.preview.vae_of import codec_of
 from diffprep_assets.project import Project
 from diffprep_assets.validate.latent_readings import UNLIKE, Reading, best_reading, faults

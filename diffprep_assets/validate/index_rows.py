@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from diffprep_assets.energon_prepare.index import MetaFiles
 from diffprep_assets.shard.tar_writer import TarPart
+from diffprep_assets.validate.metadata import DatasetFolder
 from diffprep_assets.validate.tar_walk import WalkedSample
 
 
@@ -86,9 +87,60 @@ class IndexRows:
         return dict(zip(keys, values, strict=True))
 
 
+class BucketIndexes(IndexRows):
+    """The indexes of a folder whose buckets are datasets of their own, as one."""
+
+    def __init__(self, folder: DatasetFolder, indexes: Mapping[str, IndexRows]) -> None:
+        self._indexes = indexes
+        self._places: list[tuple[str, int]] = []
+        for bucket in folder.buckets:
+            held = folder.in_bucket(bucket, folder.counts)
+            self._places += [(bucket, number) for number in range(len(held))]
+
+    @property
+    def has_samples(self) -> bool:
+        return all(index.has_samples for index in self._indexes.values())
+
+    @property
+    def has_digests(self) -> bool:
+        return all(index.has_digests for index in self._indexes.values())
+
+    def num_samples(self) -> int:
+        return sum(index.num_samples() for index in self._indexes.values())
+
+    def part_sizes(self) -> dict[str, tuple[int, int]]:
+        sums: dict[str, tuple[int, int]] = {}
+        for index in self._indexes.values():
+            for name, (count, size) in index.part_sizes().items():
+                known = sums.get(name, (0, 0))
+                sums[name] = (known[0] + count, known[1] + size)
+        return sums
+
+    def sizes_of_part(self, name: str) -> list[int]:
+        return sorted(size for one in self._indexes.values() for size in one.sizes_of_part(name))
+
+    def samples(self, number: int) -> tuple[WalkedSample, ...]:
+        bucket, place = self._places[number]
+        return self._indexes[bucket].samples(place)
+
+    def digests(self, shard: str) -> Mapping[str, str]:
+        bucket, _, file = shard.rpartition("/")
+        return self._indexes[bucket].digests(file)
+
+
 @contextlib.contextmanager
-def open_index(meta: MetaFiles) -> Iterator[IndexRows]:
+def open_index(folder: DatasetFolder) -> Iterator[IndexRows]:
     """The dataset's index for the length of the block, read-only."""
+    with contextlib.ExitStack() as stack:
+        opened = {
+            bucket: stack.enter_context(_open_bucket(folder.meta(bucket)))
+            for bucket in folder.buckets
+        }
+        yield opened[""] if "" in opened else BucketIndexes(folder, opened)
+
+
+@contextlib.contextmanager
+def _open_bucket(meta: MetaFiles) -> Iterator[IndexRows]:
     with contextlib.ExitStack() as stack:
         database = digests = None
         if meta.index_sqlite.is_file():

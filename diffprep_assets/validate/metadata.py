@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from diffprep_assets.energon_prepare.folders import folder_layout, folder_of
 from diffprep_assets.energon_prepare.index import MetaFiles
 from diffprep_assets.energon_prepare.names import TAR_SUFFIX
 from diffprep_assets.energon_prepare.provenance import read_provenance
@@ -21,7 +22,8 @@ class DatasetFolder:
     """What the metadata files of a folder say. Without `.nv-meta`, `counts` has None per tar.
 
     `counts`: shards in index order with their samples; `splits`: shard names by split; `exclude`:
-    `<shard>` or `<shard>/<key>`; `provenance`: dataset.json, None when it is not one of ours.
+    `<shard>` or `<shard>/<key>`; `provenance`: dataset.json, None when it is not one of ours;
+    `buckets`: the folders with `.nv-meta`, "" for the folder itself. All names are seen from it.
     """
 
     layout: Layout
@@ -29,10 +31,15 @@ class DatasetFolder:
     splits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     exclude: frozenset[str] = frozenset()
     provenance: Mapping[str, Any] | None = None
+    encoding: str = "preencoded"
+    buckets: tuple[str, ...] = ("",)
 
-    @property
-    def meta(self) -> MetaFiles:
-        return MetaFiles(self.layout.nv_meta)
+    def meta(self, bucket: str = "") -> MetaFiles:
+        return MetaFiles(folder_layout(self.layout, bucket).nv_meta)
+
+    def in_bucket(self, bucket: str, names: Iterable[str]) -> list[str]:
+        """Those of the shards that the dataset in that folder holds."""
+        return [name for name in names if self.buckets == ("",) or folder_of(name) == bucket]
 
     @property
     def finalized(self) -> bool:
@@ -46,31 +53,72 @@ def read_folder(path: Path, *, encoding: str) -> tuple[DatasetFolder, Check]:
     """What the folder's metadata says, as far as it can be read, and whether it is sound."""
     layout = Layout(root=path.parent, dataset=path.name, output_dir=path)
     if not layout.nv_meta.exists() and not layout.dataset_json.exists():
-        return _tars_only(layout)
+        return _tars_only(layout, encoding)
     failures: list[Failure] = []
-    meta = MetaFiles(layout.nv_meta)
-    _check_type(meta, encoding, failures)
-    counts = _read_counts(meta, failures)
-    splits, exclude = _read_splits(meta, failures)
     content = read_provenance(layout.dataset_json)
     if layout.dataset_json.exists() and content is None:
         failures.append(Failure(f"{layout.dataset_json.name} is not one that diffprep wrote"))
-    folder = DatasetFolder(layout, counts, splits, exclude, content)
+    buckets = _buckets(content)
+    counts: dict[str, int | None] = {}
+    splits: dict[str, tuple[str, ...]] = {}
+    exclude: frozenset[str] = frozenset()
+    for bucket in buckets:
+        found = _read_bucket(layout, bucket, encoding, failures)
+        counts |= found.counts
+        for split, names in found.splits.items():
+            splits[split] = (*splits.get(split, ()), *names)
+        exclude |= found.exclude
+    folder = DatasetFolder(layout, counts, splits, exclude, content, encoding, buckets)
     failures += _split_failures(folder)
     failures += _file_failures(folder)
     excluded = f", {len(exclude):,} names excluded" if exclude else ""
-    message = f"{len(counts):,} shards in {len(splits)} splits{excluded}"
+    apart = f", in {len(buckets):,} datasets" if len(buckets) > 1 else ""
+    message = f"{len(counts):,} shards in {len(splits)} splits{apart}{excluded}"
     return folder, Check("metadata", message, tuple(failures))
 
 
-def _tars_only(layout: Layout) -> tuple[DatasetFolder, Check]:
+def _buckets(content: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The folders that hold a dataset each, by dataset.json; another tool's has one."""
+    if content is None or content.get("layout") != "per_bucket":
+        return ("",)
+    return tuple(sorted({folder_of(shard["name"]) for shard in content["shards"]})) or ("",)
+
+
+def _read_bucket(
+    layout: Layout, bucket: str, encoding: str, failures: list[Failure]
+) -> DatasetFolder:
+    """What one folder's metadata says, all names seen from the output folder."""
+    found: list[Failure] = []
+    meta = MetaFiles(folder_layout(layout, bucket).nv_meta)
+    _check_type(meta, encoding, found)
+    counts = _read_counts(meta, found)
+    splits, exclude = _read_splits(meta, found)
+    if not bucket:
+        failures += found
+        return DatasetFolder(layout, counts, splits, exclude)
+    failures += [
+        Failure(one.message, f"{bucket}/{one.shard}") if one.shard else Failure(f"{bucket}: {one}")
+        for one in found
+    ]
+    return DatasetFolder(
+        layout,
+        {f"{bucket}/{name}": count for name, count in counts.items()},
+        {split: tuple(f"{bucket}/{name}" for name in names) for split, names in splits.items()},
+        frozenset(f"{bucket}/{name}" for name in exclude),
+    )
+
+
+def _tars_only(layout: Layout, encoding: str) -> tuple[DatasetFolder, Check]:
+    # Outputs of other formats may lie in folders of their own.
     names = sorted(
-        tar.relative_to(layout.output_dir).as_posix()
-        for tar in layout.output_dir.rglob(f"*{TAR_SUFFIX}")
+        path.relative_to(layout.output_dir).as_posix()
+        for path in layout.output_dir.rglob(f"*{TAR_SUFFIX}")
+        if not set(layout.other_outputs) & set(path.parents)
     )
     message = f"{len(names):,} tars, not finalized (no .nv-meta, no dataset.json): tars only"
     failures = () if names else (Failure(f"no tar and no .nv-meta in {layout.output_dir}"),)
-    return DatasetFolder(layout, dict.fromkeys(names)), Check("metadata", message, failures)
+    folder = DatasetFolder(layout, dict.fromkeys(names), encoding=encoding)
+    return folder, Check("metadata", message, failures)
 
 
 def _check_type(meta: MetaFiles, encoding: str, failures: list[Failure]) -> None:
@@ -139,10 +187,11 @@ def _file_failures(folder: DatasetFolder) -> list[Failure]:
             if not path.is_file():
                 failures.append(Failure(f"{path.name} is missing", name))
     if folder.provenance is not None:
-        meta = folder.meta
+        metas = [folder.meta(bucket) for bucket in folder.buckets]
+        ours = [path for m in metas for path in (m.index_sqlite, m.index_uuid, m.digests)]
         failures += [
-            Failure(f"{path.name} is missing from .nv-meta")
-            for path in (meta.index_sqlite, meta.index_uuid, meta.digests)
+            Failure(f"{path.relative_to(folder.layout.output_dir)} is missing")
+            for path in (*ours, *([folder.layout.metadataset] if folder.buckets != ("",) else []))
             if not path.is_file()
         ]
     return failures

@@ -9,11 +9,15 @@ import xxhash
 
 from diffprep_assets.validate.index_rows import IndexRows, read_idx
 from diffprep_assets.validate.metadata import DatasetFolder
+from diffprep_assets.validate.pictures import inspect_picture
 from diffprep_assets.validate.report import Failure
+from diffprep_assets.validate.samples import Profile, profile_problems
 from diffprep_assets.validate.tar_walk import Walk, WalkedSample, walk_tar
-from diffprep_assets.validate.tensors import TensorProfile, inspect_members, profile_problems
+from diffprep_assets.validate.tensors import inspect_members
 
 CHUNK = 1 << 20
+# How a sample's members are looked at, by encoding.
+INSPECTORS = {"preencoded": inspect_members, "raw": inspect_picture}
 
 
 @dataclass(slots=True)
@@ -24,13 +28,13 @@ class Findings:
     """
 
     counts: list[Failure] = field(default_factory=list)
-    tensors: list[Failure] = field(default_factory=list)
+    looks: list[Failure] = field(default_factory=list)
     digests: list[Failure] = field(default_factory=list)
     samples: int = 0
     size_bytes: int = 0
     inspected: int = 0
     compared: int = 0
-    profile: TensorProfile | None = None
+    profile: Profile | None = None
     excluded: dict[str, int] = field(default_factory=dict)
 
 
@@ -43,6 +47,8 @@ class ShardInspector:
         self._full = full
         content = folder.provenance or {"shards": []}
         self._described = {shard["name"]: shard for shard in content["shards"]}
+        # Shards of which samples are excluded one by one.
+        self._touched = {entry.rpartition("/")[0] for entry in folder.exclude}
         self.findings = Findings()
 
     def inspect(self, number: int, name: str) -> None:
@@ -61,6 +67,15 @@ class ShardInspector:
         problems = [*self._count_problems(name, walk), *self._row_problems(walk, rows)]
         findings.counts += [Failure(problem, name) for problem in problems]
         self._inspect_samples(name, walk.samples if walk.problem is None else rows or walk.samples)
+
+    def take_as_known(self, name: str) -> None:
+        """Add what the index says of a shard that an earlier validation read."""
+        findings = self.findings
+        findings.samples += self._folder.counts[name] or 0
+        findings.size_bytes += self._folder.tar(name).stat().st_size
+        if name in self._touched:
+            keys = self._index.digests(name)
+            findings.excluded[name] = sum(f"{name}/{key}" in self._folder.exclude for key in keys)
 
     def _count_problems(self, name: str, walk: Walk) -> Iterator[str]:
         """The tar against .info.json, .idx and dataset.json."""
@@ -96,7 +111,7 @@ class ShardInspector:
                 return
 
     def _inspect_samples(self, name: str, rows: Sequence[WalkedSample]) -> None:
-        """Tensors of the first sample, or of all with their digests, in one pass over the file."""
+        """The first sample, or all with their digests, in one pass over the file."""
         wanted = self._index.digests(name) if self._full else {}
         whole = xxhash.xxh3_128()
         position, damaged = 0, False
@@ -143,7 +158,8 @@ class ShardInspector:
             for part in row.parts
         }
         ours = self._folder.provenance is not None
-        sample = inspect_members(members, ours=ours)
+        inspect = INSPECTORS[self._folder.encoding]
+        sample = inspect(members, ours=ours)
         problems = list(sample.problems)
         if sample.profile is not None:
             findings.profile = findings.profile or sample.profile
@@ -156,4 +172,4 @@ class ShardInspector:
                     f"json says {got[0]}x{got[1]} pixels in a shard of "
                     f"{described['width']}x{described['height']}"
                 )
-        findings.tensors += [Failure(problem, name, row.key) for problem in problems]
+        findings.looks += [Failure(problem, name, row.key) for problem in problems]

@@ -50,6 +50,15 @@ def walk_tar(path: Path) -> Walk:
     return Walk(tuple(found), problem)
 
 
+def first_sample(path: Path) -> WalkedSample | None:
+    """The tar's first sample; None where it has none, or cannot be read."""
+    try:
+        with tarfile.open(path, mode="r:") as tar:
+            return next(_samples(tar), None)
+    except (OSError, tarfile.TarError):
+        return None
+
+
 def _samples(tar: tarfile.TarFile) -> Iterator[WalkedSample]:
     key: str | None = None
     start = 0

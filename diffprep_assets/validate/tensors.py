@@ -1,11 +1,16 @@
 """Whether one sample's members hold tensors that a trainer can train on."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from diffprep_assets.shard.members import REQUIRED_TENSORS, RESAMPLE_TENSORS, SampleMetadata
+from diffprep_assets.shard.members import REQUIRED_TENSORS, RESAMPLE_TENSORS
+from diffprep_assets.validate.samples import (
+    Profile,
+    SampleFindings,
+    caption_problems,
+    json_member,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -17,23 +22,12 @@ MAY_BE_CONSTANT = frozenset({"logvar"})
 
 
 @dataclass(frozen=True, slots=True)
-class TensorProfile:
-    """What all samples of a dataset share: members, dtypes, shapes but for the latents' sides."""
+class TensorProfile(Profile):
+    """Beside the members, dtypes and shapes but for the latents' sides."""
 
-    members: tuple[str, ...]
     dtypes: tuple[str, ...]
     channels: int
     text_shapes: tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SampleFindings:
-    """What is wrong with a sample, its profile (None when it has none), its latents' shape."""
-
-    problems: tuple[str, ...]
-    profile: TensorProfile | None = None
-    latents_shape: tuple[int, ...] = ()
-    metadata: Mapping[str, object] | None = None
 
 
 def inspect_members(members: Mapping[str, bytes], *, ours: bool) -> SampleFindings:
@@ -46,27 +40,13 @@ def inspect_members(members: Mapping[str, bytes], *, ours: bool) -> SampleFindin
             if tensor is not None:
                 tensors[name] = tensor
                 problems += _tensor_problems(name, tensor)
-    metadata = _metadata(members.get("json"), problems, ours=ours)
-    if "caption.txt" in members:
-        try:
-            members["caption.txt"].decode("utf-8")
-        except UnicodeDecodeError as error:
-            problems.append(f"caption.txt is not UTF-8: {error}")
+    metadata = json_member(members, problems, ours=ours)
+    problems += caption_problems(members, "caption.txt")
     if problems or "latents" not in tensors:
         return SampleFindings(tuple(problems), metadata=metadata)
     shape = tuple(tensors["latents"].shape)
     problems += _shape_problems(tensors, shape, metadata)
     return SampleFindings(tuple(problems), _profile(members, tensors), shape, metadata)
-
-
-def profile_problems(profile: TensorProfile, first: TensorProfile) -> list[str]:
-    """How a sample differs from the dataset's first in what must be equal throughout."""
-    return [
-        f"{field.name} {getattr(profile, field.name)} differ from the dataset's "
-        f"{getattr(first, field.name)}"
-        for field in fields(TensorProfile)
-        if getattr(profile, field.name) != getattr(first, field.name)
-    ]
 
 
 def _missing(members: Mapping[str, bytes], *, ours: bool) -> list[str]:
@@ -106,27 +86,6 @@ def _tensor_problems(name: str, tensor: "torch.Tensor") -> list[str]:
     elif name not in MAY_BE_CONSTANT and bool((tensor == tensor.flatten()[0]).all()):
         problems.append(f"{name} is {tensor.flatten()[0].item()} everywhere")
     return problems
-
-
-def _metadata(
-    data: bytes | None, problems: list[str], *, ours: bool
-) -> Mapping[str, object] | None:
-    if data is None:
-        return None
-    try:
-        content = json.loads(data)
-    except ValueError as error:
-        problems.append(f"json cannot be read: {error}")
-        return None
-    types = {field.name: field.type for field in fields(SampleMetadata)}
-    if not isinstance(content, dict):
-        problems.append(f"json must hold an object, got {type(content).__name__}")
-        return None
-    if ours and {key: type(value) for key, value in content.items()} != types:
-        got = {key: type(value).__name__ for key, value in sorted(content.items())}
-        problems.append(f"json must hold exactly {', '.join(types)}; got {got}")
-        return None
-    return content
 
 
 def _shape_problems(

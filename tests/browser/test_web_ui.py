@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("web_ui")
 
 STAGES = (
-    *("source_index", "download", "bucket", "shard_plan", "shard_members"),
+    *("source_index", "download", "bucket", "curate", "shard_plan", "shard_members"),
     *("encode_latents", "encode_text", "shard", "energon_prepare", "validate"),
 )
 NUM_EDGES = 10

@@ -2,7 +2,9 @@
 
 import errno
 import gzip
+import json
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -208,6 +210,23 @@ def test_a_server_that_knows_no_head_or_packs_unasked_is_read(web: Any, tmp_path
     assert looked_through(tmp_path, "headless", source=source).captions == expected
     web.packs = True
     assert looked_through(tmp_path, "packed", source=source).captions == expected
+
+
+def test_fields_of_a_remote_tar_are_read_of_what_is_fetched(web: Any, tmp_path: "Path") -> None:
+    members: dict[str, bytes] = {}
+    for number in range(2):
+        picture = draw(number)
+        stored = json.dumps({"caption": picture.caption, "score": number}).encode()
+        members |= {picture.name: picture.data, f"{picture.stem}.json": stored}
+    write_tar(tmp_path / "x.tar", members)
+    web.files["/a.tar"] = (tmp_path / "x.tar").read_bytes()
+    source = {"type": "webdataset", "input_path": f"{web.url}/a.tar"}
+    dataset = looked_through(tmp_path, source=source).dataset
+    shutil.rmtree(dataset.layout.downloaded_files("p00000"))
+    stamps = list(dataset.source.field_stamps(dataset.source.stamps(["a.tar"])))
+    found = {row.source_key: row.values for row in dataset.source.fields(stamps, ["score"])}
+    assert found == {f"a.tar::{draw(number).stem}": (number,) for number in range(2)}
+    assert dataset.source.field_names(stamps) == {"caption", "score"}
 
 
 def test_keys_of_a_store_with_odd_letters_are_files_and_too_long_ones_are_counted(

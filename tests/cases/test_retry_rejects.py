@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from diffprep_assets.energon_prepare.update import check_counts
+from diffprep_assets.publishing.totals import check_counts
 from diffprep_assets.layout import Layout
 from diffprep_assets.rejects import read_rejects
 from diffprep_assets.status_report import status_json
@@ -49,7 +49,7 @@ def reject_in_row_file(path: Path, number: int, *, transient: bool) -> int:
 
 
 def remove_tar(layout: Layout, shard: str) -> None:
-    for path in (layout.shard_record(shard), layout.shard_tar(shard), layout.shard_samples(shard)):
+    for path in (layout.shard_record(shard), layout.shard_file(shard), layout.shard_samples(shard)):
         path.unlink()
 
 
@@ -65,7 +65,7 @@ def test_a_passing_failure_of_an_encoder_is_tried_again(
     project.write_recipe(output={"intermediates": "keep", "max_reject_rate": 1})
     assert project.run().ok
     layout = project.layout()
-    (shard,) = [path.stem for path in layout.shard_tar("x").parent.glob("*.tar")]
+    (shard,) = [path.stem for path in layout.shard_file("x").parent.glob("*.tar")]
     reject_in_row_file(layout.text(shard), 2, transient=True)
     remove_tar(layout, shard)
     project.write_recipe(output={"intermediates": kept, "max_reject_rate": 1})
@@ -89,7 +89,7 @@ def test_a_lasting_failure_of_an_encoder_is_not_tried_again(project: "ProjectFol
     project.write_recipe(output={"intermediates": "keep", "max_reject_rate": 1})
     assert project.run().ok
     layout = project.layout()
-    (shard,) = [path.stem for path in layout.shard_tar("x").parent.glob("*.tar")]
+    (shard,) = [path.stem for path in layout.shard_file("x").parent.glob("*.tar")]
     reject_in_row_file(layout.text(shard), 2, transient=False)
     remove_tar(layout, shard)
     assert project.run().written == 3

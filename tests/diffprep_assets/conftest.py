@@ -1,23 +1,31 @@
 """Finished shards of small random tensors, made as the shard stage makes them."""
 
 import gc
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import xxhash
 from megatron.energon import WorkerConfig, get_loader, get_val_dataset
+from PIL import Image
 
 from diffprep_assets.energon_prepare.metadata_files import EmptyEncodings
 from diffprep_assets.energon_prepare.names import Split
 from diffprep_assets.energon_prepare.provenance import DatasetDescription
-from diffprep_assets.energon_prepare.publish import FinishedShard
+from diffprep_assets.energon_prepare.publish import FinishedShard, Publication
 from diffprep_assets.layout import Layout
+from diffprep_assets.mds_prepare.publish import MdsFacts, publish_mds
 from diffprep_assets.shard.members import SampleMetadata, sample_members
 from diffprep_assets.shard.record import SampleRow, ShardRecord, write_record, write_samples
 from diffprep_assets.shard.tar_writer import TarSample, TarWriter
+from diffprep_assets.shard_mds.columns import MdsColumns, sample_values
+from diffprep_resources.mds.layout import ShardConfig
+from diffprep_resources.mds.writer import ShardWriter
 from diffprep_resources.trainers.energon import PreencodedTaskEncoder
 
 TOKENS, WIDTH_T5, WIDTH_CLIP, CHANNELS = 6, 8, 4, 16
@@ -81,7 +89,7 @@ class ShardFactory:
     ) -> FinishedShard:
         width, height = size
         shard = f"g1-64-{width}x{height}-{number:06d}"
-        path = self.layout.shard_tar(shard)
+        path = self.layout.shard_file(shard)
         path.parent.mkdir(parents=True, exist_ok=True)
         rows: list[SampleRow] = []
         temporary = path.with_suffix(".new")
@@ -122,6 +130,97 @@ class ShardFactory:
         )
         write_record(self.layout.shard_record(shard), record)
         return FinishedShard(split, record)
+
+
+class MdsShardFactory:
+    """Writes finished MDS shards of small pictures into a layout, as the shard_mds stage does."""
+
+    columns = MdsColumns(
+        "png", captions=("long",), latents=False, text_latents=False, dtype="float32"
+    )
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def __call__(
+        self,
+        number: int,
+        ids: Sequence[int],
+        *,
+        split: Split = "train",
+        size: tuple[int, int] = (64, 32),
+        version: str = "v1",
+        skipped: Mapping[int, str] | None = None,
+    ) -> FinishedShard:
+        width, height = size
+        shard = f"g1-64-{width}x{height}-{number:06d}"
+        path = self.layout.shard_file(shard)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows, temporary = [], path.with_suffix(".new")
+        with temporary.open("w+b") as file:
+            config = ShardConfig.of(self.columns.encodings)
+            writer = ShardWriter(file, config=config, max_samples=len(ids))
+            written = [writer.add(self._values(sample_id, size, version)) for sample_id in ids]
+            summary = writer.close()
+        for sample_id, row, offset in zip(ids, written, summary.offsets, strict=False):
+            key = f"{sample_id:010d}"
+            rows.append(SampleRow(sample_id, key, offset, row.size, row.digest, "l", "t", ()))
+        temporary.replace(path)
+        write_samples(self.layout.shard_samples(shard), rows)
+        record = ShardRecord(
+            shard=shard,
+            fingerprint=xxhash.xxh3_128_hexdigest(f"{shard} {version}".encode()),
+            tier=64,
+            width=width,
+            height=height,
+            number=number,
+            num_samples=len(rows),
+            size_bytes=summary.size_bytes,
+            end_offset=summary.size_bytes,
+            digest=summary.digest,
+        )
+        write_record(self.layout.shard_record(shard), record)
+        return FinishedShard(split, record, dict(skipped or {}))
+
+    def _values(self, sample_id: int, size: tuple[int, int], version: str) -> dict[str, Any]:
+        buffer = io.BytesIO()
+        Image.new("RGB", size, (sample_id % 256, 0, 0)).save(buffer, "PNG")
+        return sample_values(
+            key=f"{sample_id:010d}",
+            source_key=f"images/{sample_id}.jpg",
+            picture=buffer.getvalue(),
+            sizes=(*size, 2 * size[0], 2 * size[1]),
+            captions={"caption": caption_of(sample_id, version), "long": "x" * sample_id},
+        )
+
+
+@pytest.fixture
+def mds_layout(tmp_path: Path) -> Layout:
+    return Layout(
+        root=tmp_path / "storage", dataset="demo", output_dir=tmp_path / "out", format="mds"
+    )
+
+
+@pytest.fixture
+def make_mds_shard(mds_layout: Layout) -> MdsShardFactory:
+    return MdsShardFactory(mds_layout)
+
+
+@pytest.fixture
+def publish_shards(
+    mds_layout: Layout, description: DatasetDescription
+) -> Callable[..., Publication]:
+    """Publishes finished MDS shards; `listed` follows from them."""
+
+    def publish(*shards: FinishedShard, finalize: bool = True) -> Publication:
+        listed = sum(shard.record.num_samples for shard in shards)
+        described = replace(description, encoding="mds", listed=listed, latents_scale=None)
+        facts = MdsFacts(MdsShardFactory.columns.encodings, "png", {"caption": 1.0, "long": 2.0})
+        return publish_mds(
+            mds_layout, shards=shards, description=described, facts=facts, finalize=finalize
+        )
+
+    return publish
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_rows_of_unfinished_shards_stay(project: "ProjectFolder", clean: Clean):
     project.write_recipe(output={"intermediates": "keep"})
     project.run()
     layout = project.layout()
-    shard = min(layout.shard_tar("x").parent.glob("*.tar"))
+    shard = min(layout.shard_file("x").parent.glob("*.tar"))
     shard.unlink()
     clean("--intermediates")
     kept = {path.stem for path in layout.latents("x").parent.glob("*.safetensors")}
@@ -99,10 +99,10 @@ def test_old_generations_go_with_what_killed_runs_left(project: "ProjectFolder",
     project.run()
     layout, before = project.layout(), files(project.folder)
     old = [
-        layout.shard_tar("g9-64-64x64-000001"),
+        layout.shard_file("g9-64-64x64-000001"),
         layout.shard_record("g9-64-64x64-000001"),
         layout.latents("g9-64-64x64-000001"),
-        layout.shard_tar("x").parent / ".writing-x.tar-0123",
+        layout.shard_file("x").parent / ".writing-x.tar-0123",
     ]
     for path in old:
         path.parent.mkdir(exist_ok=True)
@@ -113,7 +113,7 @@ def test_old_generations_go_with_what_killed_runs_left(project: "ProjectFolder",
     assert (said["files"], said["bytes"], said["note"]) == (4, 12, "")
     assert files(project.folder) == before
     _, shards = partitions("set")
-    assert shards == sorted(path.stem for path in layout.shard_tar("x").parent.glob("*.tar"))
+    assert shards == sorted(path.stem for path in layout.shard_file("x").parent.glob("*.tar"))
     assert encoded(project.run()) == 0
 
 
@@ -121,7 +121,7 @@ def test_old_rows_that_the_next_run_would_use_are_told(project: "ProjectFolder",
     project.write_pictures(range(5))
     project.write_recipe()
     project.run()
-    for path in project.layout().shard_tar("x").parent.glob("*-000001.*"):
+    for path in project.layout().shard_file("x").parent.glob("*-000001.*"):
         path.rename(path.with_name(path.name.replace("000001", "000009")))
     note = kinds(clean)["old_generations"]["note"]
     assert note.startswith("1 shard of the plan not written yet")

@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from diffprep_assets.cli import app
-from diffprep_assets.freshness import STAGES
+from diffprep_assets.run_report import STAGES
 
 if TYPE_CHECKING:
     from tests.conftest import ProjectFolder
@@ -24,7 +24,7 @@ SHARDS = ("encode_latents", "encode_text", "shard")
 # What the README documents of `run --json`, and nothing else.
 REPORT_KEYS = {
     *("dataset", "ok", "error", "generation", "recipe_hash", "stages"),
-    *("listed", "written", "rejects", "output_dir"),
+    *("listed", "written", "skipped", "served", "rejects", "output_dir"),
 }
 
 

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from diffprep_assets.definitions import project_definitions
-from diffprep_assets.freshness import STAGES
+from diffprep_assets.run_report import STAGES
 
 if TYPE_CHECKING:
     from tests.conftest import ProjectFolder
@@ -20,7 +20,8 @@ FLOW = {
     "source_index": set(),
     "download": {"source_index"},
     "bucket": {"download"},
-    "shard_plan": {"bucket"},
+    "curate": {"bucket"},
+    "shard_plan": {"bucket", "curate"},
     "shard_members": {"shard_plan"},
     "encode_latents": {"shard_members"},
     "encode_text": {"shard_members"},

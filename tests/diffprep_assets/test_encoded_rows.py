@@ -97,7 +97,7 @@ def test_rows_of_a_damaged_or_marked_sample_are_not_given(
 ):
     shard = tar_shard(0, "abc")
     row = read_samples(layout.shard_samples(shard))[1]
-    with layout.shard_tar(shard).open("r+b") as file:
+    with layout.shard_file(shard).open("r+b") as file:
         file.seek(row.offset + row.size // 2)
         file.write(b"\x99")
     mark_bad_keys(layout.shard_bad(shard), ["0000000002"])
@@ -173,7 +173,7 @@ def test_a_shard_that_is_not_whole_gives_nothing(
 ):
     shard = tar_shard(0, "a")
     assert whole_record(layout, shard) is not None
-    record, tar = layout.shard_record(shard), layout.shard_tar(shard)
+    record, tar = layout.shard_record(shard), layout.shard_file(shard)
     if what == "tar gone":
         tar.unlink()
     elif what == "tar cut":

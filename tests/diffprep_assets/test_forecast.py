@@ -6,7 +6,7 @@ import pytest
 
 from diffprep_assets import forecast as forecast_module
 from diffprep_assets.forecast import Forecast, forecast
-from diffprep_assets.freshness import STAGES
+from diffprep_assets.run_report import STAGES
 from diffprep_assets.shard.record import mark_bad_keys
 from diffprep_resources.errors import SettingError
 
@@ -64,13 +64,13 @@ def test_damage_to_finished_shards_is_seen_and_named(project: "ProjectFolder"):
     assert states(forecast(project.dataset())) == {}
     layout = project.layout()
     gone, cut, bad = (f"g0-64-64x64-{number:06d}" for number in range(3))
-    layout.shard_tar(gone).unlink()
-    layout.shard_tar(cut).write_bytes(b"x")
+    layout.shard_file(gone).unlink()
+    layout.shard_file(cut).write_bytes(b"x")
     mark_bad_keys(layout.shard_bad(bad), ["0000000004"])
     found = forecast(project.dataset())
     assert found.stages["shard"].counts()["stale"] == 3
     words = reasons(found, "shard")
-    assert words["its tar is missing or cut short"] == 2
+    assert words["its file is missing or cut short"] == 2
     assert words["found damaged by validate"] == 1
 
 

@@ -18,7 +18,7 @@ def half_written(layout: Layout) -> list[Path]:
     left = []
     for path in (
         *(layout.source_index, layout.download("p00000"), layout.bucket("p00000")),
-        *(layout.latents("s"), layout.text("s"), layout.shard_tar("s"), layout.shard_record("s")),
+        *(layout.latents("s"), layout.text("s"), layout.shard_file("s"), layout.shard_record("s")),
     ):
         write_bytes(path, b"whole")
         left.append(temporary_beside(path))

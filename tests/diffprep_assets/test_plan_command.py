@@ -12,8 +12,7 @@ from typer.testing import CliRunner, Result
 
 from diffprep_assets import plan_command
 from diffprep_assets.cli import app
-from diffprep_assets.freshness import STAGES
-from diffprep_assets.run_report import PART_STAGES
+from diffprep_assets.run_report import STAGES
 from diffprep_resources.storage.locks import hold
 
 if TYPE_CHECKING:
@@ -71,7 +70,9 @@ def test_the_plan_tells_the_bytes_that_a_run_then_writes(project: "ProjectFolder
     assert {bucket["to_encode"] for bucket in planned["buckets"]} == {12}
     assert project.run().ok
     sizes = planned["sizes"]
-    assert within(sizes["tars"], size_of(layout.output_dir, "*.tar"), 0.01)
+    (output,) = sizes["outputs"]
+    assert (output["format"], output["pictures"]) == ("energon", None)
+    assert within(output["shards"], size_of(layout.output_dir, "*.tar"), 0.01)
     assert within(sizes["latents"], size_of(layout.folder, "latents/*"), 0.01)
     assert within(sizes["text"], size_of(layout.folder, "text/g*"), 0.05)
     assert within(sizes["output"], size_of(layout.output_dir, "**/*", ".nv-meta/*"), 0.05)
@@ -180,8 +181,9 @@ def test_json_keys_are_documented_and_no_later_stage_ran(project: "ProjectFolder
     page = (Path(__file__).parents[2] / "docs" / "plan.md").read_text("utf-8")
     described = set(re.findall(r"`([a-z0-9_]+)`", page))
     planned = content(plan("--json"))
-    assert [*planned["seconds"]][:4] == ["source_index", *PART_STAGES, "shard_plan"]
+    assert [*planned["seconds"]][:4] == ["source_index", "download", "bucket", "curate"]
     inner = [value for value in planned.values() if isinstance(value, dict)]
     inner += [planned[entry][0] for entry in ("buckets", "models", "disks", "warnings")]
+    inner += planned["sizes"]["outputs"]
     keys = set(planned).union(*inner)
     assert keys - described - {*STAGES, "tokens"} == set()

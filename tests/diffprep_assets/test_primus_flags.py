@@ -1,4 +1,5 @@
-"""`diffprep diffusion-encoded`: flags over YAML over defaults, kept as a recipe, and run."""
+"""`diffprep diffusion-encoded`, `diffusion-raw`: flags over YAML over defaults, kept as a recipe,
+and run."""
 
 import json
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from diffprep_assets.cli import app
 from diffprep_assets.primus_flags import recipe_from_flags
+from diffprep_assets.recipe.load import load_recipe
 from diffprep_resources.errors import RecipeError, SettingError
 
 if TYPE_CHECKING:
@@ -140,3 +142,31 @@ def test_a_token_file_is_passed_on_by_name_and_never_its_content(
     recipe = written(project, config=config, auth__hf_token_file="token")
     assert recipe["auth"] == {"hf_token_file": "token"}
     assert "hf_secret" not in (project.folder / "recipes" / "cats.yaml").read_text()
+
+
+def test_the_raw_command_writes_a_raw_recipe_and_no_command_replaces_the_others(
+    project: "ProjectFolder",
+):
+    flags = {
+        "source.type": "directory",
+        "source.input_dir": "pictures",
+        "output.output_dir": "cats",
+        "output.image_quality": 85,
+        "output.formats": ["raw"],
+    }
+
+    def write(command: str) -> Path:
+        return recipe_from_flags(
+            project.project,
+            config=None,
+            flags=flags,
+            working_folder=project.folder,
+            command=command,
+        )
+
+    path = write("diffusion-raw")
+    assert path == write("diffusion-raw")
+    output = load_recipe(path, base=project.folder).recipe.output
+    assert (output.formats, output.image_quality) == (("raw",), 85)
+    with pytest.raises(SettingError, match="the recipe that `diffprep diffusion-raw` wrote"):
+        write("diffusion-encoded")

@@ -3,8 +3,7 @@ from collections import Counter
 
 from rich.console import Console
 
-from diffprep_assets.freshness import STAGES
-from diffprep_assets.run_report import PART_STAGES, SHARD_STAGES, RunReport
+from diffprep_assets.run_report import STAGES, UNITS, RunReport
 from diffprep_resources.progress.base import SampleCounts, StageSummary
 
 
@@ -36,8 +35,7 @@ def test_a_stage_that_did_not_run_is_in_the_object_with_noughts():
     content = json.loads(json.dumps(RunReport("set", None, error=("recipe", "wrong")).as_json()))
     assert tuple(content["stages"]) == STAGES
     for stage, values in content["stages"].items():
-        units = {"parts"} if stage in PART_STAGES else set()
-        units |= {"shards"} if stage in SHARD_STAGES else set()
+        units = {UNITS[stage]} if stage in UNITS else set()
         assert values.keys() == {*units, "samples", "seconds"}, stage
         assert not any(values["samples"].values())
     assert content["ok"] is False

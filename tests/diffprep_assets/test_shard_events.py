@@ -10,13 +10,17 @@ from dagster._core.definitions.data_version import CachingStaleStatusResolver, S
 from dagster._core.loader import LoadingContextForTest
 
 from diffprep_assets.definitions import project_definitions
-from diffprep_assets.freshness import FORMAT_VERSIONS, STAGES
+from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.jobs import RANGE_END, RANGE_START, RECIPE_HASH, failed_partitions
-from diffprep_assets.partitions import PARTS, SHARDS, parts_of, shards_of, stage_key
+from diffprep_assets.partitions import parts_of, shards_of, stage_key
+from diffprep_assets.run_report import STAGES
 from diffprep_assets.shard_events import CODE_VERSION, DATA_VERSION, INPUT_VERSION
 
 if TYPE_CHECKING:
     from tests.conftest import Drawing, ProjectFolder
+
+PARTS = ("download", "bucket")
+SHARDS = ("encode_latents", "encode_text", "shard")
 
 MATERIALIZED = dg.DagsterEventType.ASSET_MATERIALIZATION
 FRESH = StaleStatus.FRESH
@@ -178,7 +182,7 @@ def test_a_failed_shard_is_failed_with_its_reason_the_others_are_done_and_the_ne
 
 def run_until_planned(project: "ProjectFolder") -> None:
     assert run_stages(project, ("source_index",)).success
-    assert run_stages(project, ("download", "bucket", "shard_plan")).success
+    assert run_stages(project, ("download", "bucket", "curate", "shard_plan")).success
 
 
 def run_stages(

@@ -2,7 +2,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from diffprep_assets.freshness import FORMAT_VERSIONS, STAGES
+from diffprep_assets.freshness import FORMAT_VERSIONS
+from diffprep_assets.run_report import STAGES
 from diffprep_assets.stage_versions import code_version
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from diffprep_assets.primus_command import PRIMUS_FLAGS
+from diffprep_assets.primus_command import PRIMUS_FLAGS, PRIMUS_RAW_FLAGS
 from diffprep_assets.recipe.execution import RECIPE_KEYS
 from diffprep_assets.recipe.schema import Recipe
 
@@ -17,6 +17,7 @@ FLAGS = [
     *("--no-finalize", "--model-path", "--precision", "--t5-max-length", "--batch-size"),
     *("--image-size", "--center-crop", "--variable-size", "--max-size"),
 ]
+RAW_FLAGS = ["--source-type", "--hf-dataset", "--output-dir", "--hf-token-file", "--image-quality"]
 # Of its launchers, of its validation, and of its other pipeline.
 OTHER_FLAGS = ["--nproc-per-node", "--nproc_per_node", "--encoding", "--image-quality"]
 KEYS = {
@@ -45,6 +46,11 @@ def test_every_flag_of_the_pipeline_is_taken_by_our_command():
     ours = {f"--{key.replace('_', '-')}" for keys in PRIMUS_FLAGS.values() for key in keys}
     ours |= {"--config", "--no-finalize"}
     assert [flag for flag in FLAGS if flag not in ours] == []
+
+
+def test_every_flag_of_the_raw_pipeline_is_taken_by_our_command():
+    ours = {f"--{key.replace('_', '-')}" for keys in PRIMUS_RAW_FLAGS.values() for key in keys}
+    assert [flag for flag in RAW_FLAGS if flag not in ours] == []
 
 
 def test_every_yaml_key_has_its_row_and_is_a_key_here():

@@ -119,14 +119,14 @@ def test_a_backfill_over_fresh_and_stale_shards_completes_and_redoes_the_stale_o
 
 def stamps(project: "ProjectFolder") -> dict[str, int]:
     """When each finished tar was written."""
-    folder = project.layout().shard_tar("x").parent
+    folder = project.layout().shard_file("x").parent
     return {path.stem: path.stat().st_mtime_ns for path in folder.glob("*.tar")}
 
 
 def dataset_up_to_plan(project: "ProjectFolder") -> None:
     """The first two of the three runs, as by hand."""
     from diffprep_assets.dataset_graph import dataset_graph
-    from diffprep_assets.jobs import RANGE_END, RANGE_START, RUNS
+    from diffprep_assets.jobs import RANGE_END, RANGE_START, runs_of
     from diffprep_assets.partitions import stage_key
     from diffprep_resources.compute.engines import Engines
     from diffprep_resources.gpu_pool.file_lease import FileLeasePool
@@ -138,7 +138,7 @@ def dataset_up_to_plan(project: "ProjectFolder") -> None:
     definitions = dg.Definitions(assets=graph.assets, resources=resources)
     job = definitions.resolve_implicit_global_asset_job_def()
     with dg.DagsterInstance.get() as instance:
-        for unit, stages in RUNS[:2]:
+        for unit, stages in runs_of(graph.dataset.recipe, plan_only=True):
             tags = {RANGE_START: "p00000", RANGE_END: "p00000"} if unit else {}
             assets = [stage_key("set", stage) for stage in stages]
             result = job.execute_in_process(instance=instance, asset_selection=assets, tags=tags)

@@ -14,7 +14,7 @@ from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from PIL import Image
 from transformers import T5Config, T5EncoderModel
 
-from diffprep_assets.freshness import STAGES
+from diffprep_assets.run_report import STAGES
 
 if TYPE_CHECKING:
     from tests.conftest import ProjectFolder

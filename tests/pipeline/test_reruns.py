@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from PIL import Image
 
-from diffprep_assets.run_report import SHARD_STAGES, RunReport
+from diffprep_assets.run_report import RunReport
 from diffprep_assets.validate.dataset import validate_dataset
 
 if TYPE_CHECKING:
     from tests.conftest import Drawing, ProjectFolder
 
+SHARD_STAGES = ("encode_latents", "encode_text", "shard")
 # Views and marks that every run writes again, with the same bytes when nothing changed.
 WRITTEN_EACH_TIME = {"work/set/source_index.parquet", "work/set/rejects.parquet"}
 WRITTEN_EACH_TIME |= {"work/set/prepared.json"}
@@ -230,7 +231,7 @@ def test_damaged_tars_are_written_anew_and_the_others_are_not(project: "ProjectF
     project.write_recipe(output={"shard_size": 2})
     project.run()
     first, second, third = (
-        project.layout().shard_tar(f"g0-64-64x64-{number:06d}") for number in range(3)
+        project.layout().shard_file(f"g0-64-64x64-{number:06d}") for number in range(3)
     )
     data = {path: path.read_bytes() for path in (first, second)}
     kept = third.stat()

@@ -53,7 +53,7 @@ def lines_of_make_jobs() -> list[str]:
 
 def written(project: "ProjectFolder") -> dict[str, int]:
     """When each finished tar was written."""
-    folder = project.layout().shard_tar("x").parent
+    folder = project.layout().shard_file("x").parent
     return {path.stem: path.stat().st_mtime_ns for path in folder.glob("*.tar")}
 
 

@@ -22,12 +22,11 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_graph import dataset_graph
 from diffprep_assets.dataset_locks import run_lock
 from diffprep_assets.forecast import Forecast, forecast
-from diffprep_assets.freshness import STAGES
 from diffprep_assets.jobs import make_dataset
 from diffprep_assets.project import Project, find_project
 from diffprep_assets.recipe.load import load_recipe
 from diffprep_assets.run_command import report_of
-from diffprep_assets.run_report import RunReport
+from diffprep_assets.run_report import STAGES, RunReport
 from diffprep_assets.shard_plan.table import read_shards
 from diffprep_resources.compute.engines import Engines
 from diffprep_resources.gpu_pool.file_lease import FileLeasePool
@@ -123,7 +122,7 @@ class Workplace:
         """The digest of each finished tar's bytes, by plan shard."""
         layout = self.dataset().layout
         return {
-            shard.shard: xxhash.xxh3_128_hexdigest(layout.shard_tar(shard.shard).read_bytes())
+            shard.shard: xxhash.xxh3_128_hexdigest(layout.shard_file(shard.shard).read_bytes())
             for shard in read_shards(layout.shards)
         }
 

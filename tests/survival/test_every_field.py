@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import BaseModel
 
-from diffprep_assets.energon_prepare.update import last_prepared
 from diffprep_assets.forecast import Forecast
 from diffprep_assets.layout import Layout
+from diffprep_assets.publishing.prepared import last_prepared
 from diffprep_assets.recipe.execution import ExecutionSettings
 from diffprep_assets.recipe.schema import Recipe
 from diffprep_assets.run_report import RunReport

@@ -289,7 +289,7 @@ def shard_walk(workplace: "Workplace", draw: Draw) -> Walk:
     return Walk(
         workplace,
         held_work(engines),
-        lambda: [layout.shard_tar(shard), layout.shard_samples(shard), layout.shard_record(shard)],
+        lambda: [layout.shard_file(shard), layout.shard_samples(shard), layout.shard_record(shard)],
         whole,
     )
 
@@ -298,7 +298,7 @@ def tar_is_as_its_record_says(layout: Layout, shard: str) -> None:
     record = whole_record(layout, shard)
     if record is None:
         return
-    tar = layout.shard_tar(shard).read_bytes()
+    tar = layout.shard_file(shard).read_bytes()
     assert xxhash.xxh3_128_hexdigest(tar) == record.digest
     rows = read_samples(layout.shard_samples(shard))
     assert len(rows) == record.num_samples

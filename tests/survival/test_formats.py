@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from diffprep_assets.freshness import FORMAT_VERSIONS, STAGES
-from diffprep_assets.run_report import RunReport
+from diffprep_assets.freshness import FORMAT_VERSIONS
+from diffprep_assets.run_report import STAGES, RunReport
 
 if TYPE_CHECKING:
     from tests.conftest import Drawing

@@ -151,7 +151,7 @@ def test_one_caption_on_every_sample_is_encoded_once_per_shard_without_a_clash(
     layout = workplace.dataset().layout
     embeds = set()
     for shard in texts:
-        tar = layout.shard_tar(shard).read_bytes()
+        tar = layout.shard_file(shard).read_bytes()
         for row in read_samples(layout.shard_samples(shard)):
             (part,) = [part for part in row.parts if part.name == "prompt_embeds.pth"]
             embeds.add(tar[part.offset : part.offset + part.size])

@@ -285,7 +285,7 @@ def test_rows_whose_bytes_were_damaged_are_not_taken_over(
     tars = workplace.tar_digests()
     layout = workplace.dataset().layout
     (shard,) = tars
-    path = layout.shard_tar(shard)
+    path = layout.shard_file(shard)
     rows = read_samples(layout.shard_samples(shard))
     part = next(part for part in rows[1].parts if part.name == "latents.pth")
     data = bytearray(path.read_bytes())
@@ -317,7 +317,7 @@ def test_a_repeated_caption_is_one_caption_encoded_with_rows_of_its_own(
     workplace.run()
     layout = workplace.dataset().layout
     (shard,) = read_shards(layout.shards)
-    tar = layout.shard_tar(shard.shard).read_bytes()
+    tar = layout.shard_file(shard.shard).read_bytes()
     rows = read_samples(layout.shard_samples(shard.shard))
     embeds = {part_bytes(tar, row.parts, "prompt_embeds.pth") for row in rows}
     assert len(rows) == 4

@@ -145,10 +145,10 @@ def test_lost_files_come_back_the_same(
     workplace.run()
     layout = workplace.dataset().layout
     shards = list(expected)
-    layout.shard_tar(shards[0]).unlink()
+    layout.shard_file(shards[0]).unlink()
     layout.shard_record(shards[1]).unlink()
     layout.shard_samples(shards[2]).unlink()
-    cut = layout.shard_tar(shards[3])
+    cut = layout.shard_file(shards[3])
     data = cut.read_bytes()
     cut.unlink()
     cut.write_bytes(data[: len(data) // 2])
@@ -166,7 +166,7 @@ def tensors(workplace: "Workplace") -> Tensors:
     layout = workplace.dataset().layout
     found = {}
     for shard in read_shards(layout.shards):
-        tar = layout.shard_tar(shard.shard).read_bytes()
+        tar = layout.shard_file(shard.shard).read_bytes()
         for row in read_samples(layout.shard_samples(shard.shard)):
             for part in row.parts:
                 if part.name.endswith(".pth"):

@@ -48,13 +48,13 @@ def test_the_sheet_is_drawn_anew_only_when_other_pictures_are_chosen(
     assert project.run().ok
     assert (layout.card_pictures.stat().st_ino, layout.card_pictures.read_bytes()) == before
     project.pictures.rename(project.folder / "away")
-    assert card_pictures(project.dataset(), records(layout)) == before[1]
+    assert card_pictures(project.dataset(), records(layout), layout) == before[1]
     layout.card_pictures.unlink()
-    assert card_pictures(project.dataset(), records(layout)) is None
+    assert card_pictures(project.dataset(), records(layout), layout) is None
     (project.folder / "away").rename(project.pictures)
-    assert card_pictures(project.dataset(), records(layout)) == before[1]
+    assert card_pictures(project.dataset(), records(layout), layout) == before[1]
     (project.pictures / "images" / drawings[1].name).rename(project.folder / drawings[1].name)
-    fewer = card_pictures(project.dataset(), records(layout))
+    fewer = card_pictures(project.dataset(), records(layout), layout)
     assert fewer is not None
     assert fewer != before[1]
 
@@ -66,7 +66,7 @@ def test_somebody_elses_file_of_that_name_stays(
     for path in (project.layout().card_pictures, layout.card_pictures):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"mine")
-    assert card_pictures(project.dataset(), []) is None
+    assert card_pictures(project.dataset(), [], project.layout()) is None
     publish(layout, shards=[make_shard(0, [1])], description=description, nested=False)
     assert layout.card_pictures.read_bytes() == b"mine"
 

@@ -11,6 +11,7 @@ from diffprep_assets.energon_prepare.names import (
     choose_name,
     highest_rewrites,
     is_tar_name,
+    mds_base_name,
     split_name,
     tar_name,
 )
@@ -102,3 +103,27 @@ def test_over_any_history_no_name_ever_holds_two_contents(history: list[int]) ->
         assert re.fullmatch(r"000003(-\d+)?\.tar", name)
         state = {name: str(content)}
         last = highest_rewrites(state, known=last)
+
+
+def test_an_mds_shard_lies_in_the_folder_of_its_split_tier_and_aspect() -> None:
+    base = mds_base_name(RECORD, split="val")
+    assert base == "val/512/0.500/shard.000003"
+    names = [tar_name(base, rewrites=count) for count in (0, 2)]
+    assert names == [f"{base}.mds", f"{base}-2.mds"]
+    assert [split_name(name) for name in names] == [(base, 0), (base, 2)]
+    assert all(is_tar_name(name) for name in names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "val/512/0.500/../shard.000003.mds",
+        "other/512/0.500/shard.000003.mds",
+        "val/512/0.5/shard.000003.mds",
+        "/val/512/0.500/shard.000003.mds",
+        "val/512/0.500/shard.000003.tar",
+        "val/512/0.500/000003.mds",
+    ],
+)
+def test_no_other_name_of_an_mds_shard_becomes_a_path(name: str) -> None:
+    assert not is_tar_name(name)

@@ -7,7 +7,7 @@ import pytest
 from diffprep_assets.energon_prepare.output_state import (
     NamedContent,
     check_output,
-    first_tar,
+    first_shard,
     holds,
     load_state,
 )
@@ -129,11 +129,23 @@ def test_a_file_of_equal_size_with_other_bytes_is_not_the_content(tmp_path: Path
 def test_the_search_for_tars_does_not_follow_links_or_go_deeper_than_a_dataset(
     tmp_path: Path,
 ) -> None:
-    deep = tmp_path / "out/a/b/c"
+    deep = tmp_path / "out/a/b/c/d"
     deep.mkdir(parents=True)
     (deep / "x.tar").write_bytes(b"")
     (tmp_path / "out/loop").symlink_to(tmp_path)
     (tmp_path / "x.tar").write_bytes(b"")
-    assert first_tar(tmp_path / "out") is None
+    assert first_shard(tmp_path / "out") is None
     (tmp_path / "out/a/b/x.tar").write_bytes(b"")
-    assert first_tar(tmp_path / "out") == tmp_path / "out/a/b/x.tar"
+    assert first_shard(tmp_path / "out") == tmp_path / "out/a/b/x.tar"
+
+
+def test_shards_of_the_datasets_other_formats_are_no_others(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "storage", "demo", tmp_path / "out", format="mds")
+    for folder in (layout.of("raw").output_dir, layout.of("energon").output_dir):
+        folder.mkdir(parents=True)
+        (folder / "000000.tar").write_bytes(b"")
+    check_output(layout)
+    (tmp_path / "out/train/64/1.000").mkdir(parents=True)
+    (tmp_path / "out/train/64/1.000/shard.000000.mds").write_bytes(b"")
+    with pytest.raises(SettingError, match="another dataset"):
+        check_output(layout)

@@ -83,7 +83,7 @@ def test_tars_are_hard_links_of_the_finished_ones(
     put(shards)
     for shard in shards:
         name = f"{shard.record.number:06d}.tar"
-        assert (layout.output_dir / name).samefile(layout.shard_tar(shard.record.shard))
+        assert (layout.output_dir / name).samefile(layout.shard_file(shard.record.shard))
 
 
 def test_publishing_again_writes_nothing(layout: Layout, shards: list[FinishedShard], put) -> None:
@@ -302,7 +302,7 @@ def test_nothing_written_is_a_clear_failure_and_leaves_no_output(
 def test_a_missing_tar_names_its_shard_and_the_command(
     layout: Layout, shards: list[FinishedShard], put
 ) -> None:
-    layout.shard_tar(shards[0].record.shard).unlink()
+    layout.shard_file(shards[0].record.shard).unlink()
     with pytest.raises(StageInputError, match=r"g1-64-64x32-000000.*diffprep run demo"):
         put(shards)
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,58 @@ def test_killed_anywhere_a_reader_finds_one_version_and_the_next_run_mends(
             break
     assert seen == {True, False}
     assert step > 30
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("layouts", "stride"),
+    [
+        (("one", "per_bucket"), 31),
+        pytest.param(("one", "per_bucket"), 1, marks=pytest.mark.long),
+        pytest.param(("per_bucket", "per_bucket"), 1, marks=pytest.mark.long),
+    ],
+)
+def test_killed_anywhere_buckets_that_are_datasets_are_one_version_or_none(
+    layout: Layout,
+    make_shard: Callable[..., FinishedShard],
+    description: DatasetDescription,
+    empty: EmptyEncodings,
+    read_split,
+    layouts: tuple[str, str],
+    stride: int,
+) -> None:
+    """A sample moves between the buckets: a mixture would hold it twice, or not at all."""
+    tmp_path = layout.output_dir.parent
+
+    def put(shards: list[FinishedShard], name: str) -> None:
+        described = replace(description, layout=name)  # type: ignore[arg-type]
+        publish(layout, shards=shards, description=described, nested=True, empty=empty)
+
+    def read() -> list[list[str]]:
+        """What readers of the one dataset and of the blend find, where there is something."""
+        there = {layout.metadataset: layout.metadataset}
+        there[layout.output_dir] = layout.nv_meta / "split.yaml"
+        return [sorted(captions(read_split, path)) for path in there if there[path].is_file()]
+
+    first = [make_shard(0, [0, 1]), make_shard(0, [2], size=(32, 64))]
+    put(first, layouts[0])
+    (old,) = read()
+    second = [make_shard(1, [0], version="v2"), make_shard(1, [1, 2], size=(32, 64), version="v2")]
+    saved = tmp_path / "saved"
+    for name in ("storage", "out"):
+        shutil.copytree(tmp_path / name, saved / name, copy_function=os.link)
+    put(second, layouts[1])
+    (new,) = read()
+    undisturbed = content(layout.output_dir)
+    step, killed = 0, True
+    while killed:
+        copy_of(saved, tmp_path)
+        killed = killed_before(step, lambda: put(second, layouts[1]))
+        assert all(found in (old, new) for found in read())
+        put(second, layouts[1])
+        assert content(layout.output_dir) == undisturbed, f"after a kill before operation {step}"
+        step += stride
+    assert step > 60
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -7,6 +7,7 @@ import pytest
 
 from diffprep_assets.bucket.table import BucketRow, bucket_table
 from diffprep_assets.plan_report.bucket_sums import BucketSums
+from diffprep_assets.plan_report.curation import LeftOut
 from diffprep_assets.plan_report.facts import BucketFacts
 from diffprep_assets.plan_report.kept_rows import kept_rows
 from diffprep_assets.plan_report.table_pass import TablePass, caption_with
@@ -44,7 +45,7 @@ def table(path: Path, rows: Sequence[BucketRow]) -> Path:
 
 def facts_of(path: Path, rows: Sequence[BucketRow]) -> dict[Bucket, BucketFacts]:
     sums = BucketSums()
-    for some in kept_rows([table(path, rows)]):
+    for some in kept_rows([table(path, rows)], without=LeftOut()):
         sums.add(some)
     return sums.facts()
 
@@ -79,12 +80,29 @@ def test_a_pixel_of_rounding_is_neither_growth_nor_squeezing(tmp_path: Path):
 def test_one_pass_chooses_captions_and_pictures_and_counts_what_is_empty(tmp_path: Path):
     rows = [row(n, (600, 600), (600, 600), (512, 512)) for n in range(300)]
     path = table(tmp_path / "t.parquet", rows)
-    found, again = TablePass([path], samples=300), TablePass([path], samples=300)
+    found, again = (TablePass([path], samples=300, without=LeftOut()) for _ in range(2))
     assert found.empty == 1
     assert sorted(found.captions.items) == sorted(str(one.caption) for one in rows)
     shown = found.chosen[Bucket(512, 512, 512)].items
     assert len(shown) == 24
     assert shown == again.chosen[Bucket(512, 512, 512)].items
     assert found.repeats.repeats().share == 1.0  # their digests begin alike
-    assert caption_with([path], 0) == ""
-    assert caption_with([path], 5) is None
+    assert caption_with([path], 0, without=LeftOut()) == ""
+    assert caption_with([path], 5, without=LeftOut()) is None
+
+
+def test_samples_that_were_left_out_after_bucket_are_in_no_number(tmp_path: Path):
+    rows = [row(n, (600, 600), (600, 600), (512, 512)) for n in range(9)]
+    path = table(tmp_path / "p00000.parquet", rows)
+    without = LeftOut(
+        {
+            "p00000": frozenset({"3.jpg", "0.jpg"}),
+            "p00001": frozenset({"4.jpg"}),
+            None: frozenset({"7.jpg"}),
+        }
+    )
+    found = TablePass([path], samples=6, without=without)
+    assert found.sums.samples == 6
+    assert found.empty == 0
+    assert sorted(found.captions.items) == [f"caption {n}" for n in (1, 2, 4, 5, 6, 8)]
+    assert TablePass([path], samples=9, without=LeftOut()).text.plain > found.text.plain

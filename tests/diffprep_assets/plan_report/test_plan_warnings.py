@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from diffprep_assets.plan_report.facts import (
     DiskFacts,
     LengthChoice,
     LoadingFacts,
+    OutputSize,
     PlanFacts,
     PlanShape,
     ProbeFacts,
@@ -21,6 +23,8 @@ from diffprep_assets.plan_report.facts import (
     TokenFacts,
 )
 from diffprep_assets.plan_report.plan_warnings import WARNINGS, plan_warnings
+from diffprep_assets.shard_plan.skipped import SkipSizes
+from diffprep_assets.shard_plan.split_groups import MixedGroups
 
 BUCKET = BucketFacts(512, 512, 512, 980, 1.0, 1.2, 0.04, 5, 0, shards=10, train=900, batches=110)
 CALM = PlanFacts(
@@ -28,6 +32,7 @@ CALM = PlanFacts(
     recipe_hash="0" * 32,
     source="directory photos",
     output_dir="out",
+    formats=("energon",),
     sizing="image_size 512, cropped to the square",
     val_share=0.05,
     samples=SampleFacts(
@@ -45,7 +50,9 @@ CALM = PlanFacts(
         tokens={"t5": TokenFacts(512, 30, 60, 80, 700, 9, 0.009)},
     ),
     disks=(DiskFacts("/data", "work and output", free=10**12, needed=10**9),),
-    sizes=SizeFacts(10**9, 10**6, 10**8, 9 * 10**8, kept=False, mean_tar=10**8),
+    sizes=SizeFacts(
+        (OutputSize("energon", "out", 10**9, 10**6, mean_shard=10**8),), 10**8, 9 * 10**8, False
+    ),
     probe=ProbeFacts("cpu", batch_size=8, batch_size_held=8),
 )
 
@@ -68,8 +75,14 @@ def with_shape(**changes: int) -> PlanFacts:
 
 
 def with_tars(size: int, shards: int) -> PlanFacts:
+    return with_output("energon", size, shards)
+
+
+def with_output(name: str, size: int, shards: int) -> PlanFacts:
     assert CALM.sizes is not None
-    return replace(with_shape(shards=shards), sizes=replace(CALM.sizes, mean_tar=size))
+    output = OutputSize(name, "out", size * shards, 0, mean_shard=size)
+    outputs = (*CALM.sizes.outputs, output)
+    return replace(with_shape(shards=shards), sizes=replace(CALM.sizes, outputs=outputs))
 
 
 def with_rejects(kept: int, rejected: int) -> PlanFacts:
@@ -96,6 +109,14 @@ def with_probe(**changes: object) -> PlanFacts:
     return replace(CALM, probe=replace(CALM.probe, **changes))
 
 
+def with_skips(**changes: Any) -> PlanFacts:
+    return replace(CALM, skips=SkipSizes(**{"samples": 980, "run_split": "train", **changes}))
+
+
+def with_mixed(groups: int) -> PlanFacts:
+    return replace(CALM, mixed=MixedGroups(groups, {"key:7": ("test", "train")}))
+
+
 FIRES = {
     "W001": [(with_bucket(distorted=1), "1 of 980 samples (0.1%) are squeezed")],
     "W002": [
@@ -118,15 +139,25 @@ FIRES = {
     "W011": [(replace(CALM, models_error="gated"), "gated")],
     "W012": [(with_bucket(crop_loss=0.3), "512x512 in tier 512 (30.0%)")],
     "W013": [
-        (with_tars(7_000_000, 101), "101 tars of 7.0 MB"),
-        (with_tars(5 * 10**9, 10), "tars of 5.0 GB"),
+        (with_tars(7_000_000, 101), "101 energon shards of 7.0 MB"),
+        (with_tars(5 * 10**9, 10), "energon shards of 5.0 GB"),
+        (with_output("mds", 4_300_000_000, 10), "mds shards of 4.3 GB on average: an MDS shard"),
     ],
     "W014": [(with_probe(batch_size_held=4), "a batch of 8 does not fit on cpu; 4 does")],
     "W015": [(with_left_over(46), "46 of 900 samples (5.1%) fill no batch")],
     "W016": [(with_captions(empty=50), "50 of 980 samples (5.1%) have an empty caption")],
     "W017": [(with_probe(failed="the worker died"), "the worker died")],
+    "W018": [
+        (with_skips(skipped=9, longest_run=9, starved_readers=64), "from 64 data loader workers")
+    ],
+    "W019": [(with_skips(skipped=99), "99 of 980 samples (10.1%) are written and skipped")],
+    "W020": [
+        (with_mixed(1), "1 group of samples that belong together"),
+        (with_mixed(4), "4 groups of samples that belong together had samples in several splits"),
+    ],
 }
 CALM_TOO = [
+    with_skips(skipped=98, longest_run=98, starved_readers=65),
     with_bucket(train=16),
     with_captions(repeated_share=0.01),
     with_splits(1, 0.0),

@@ -3,13 +3,15 @@
 import pytest
 
 from diffprep_assets.plan_report.probe import ProbeSpec, StageProbe, TimedBatches
+from diffprep_assets.plan_report.stored_sizes import PictureSizes
 from diffprep_assets.plan_report.times import Estimate, probe_tasks, probed
 from diffprep_assets.plan_report.timing import probe_spec
 from diffprep_assets.shard_plan.plan import Bucket, PlannedShard
 from diffprep_assets.stage_inputs import shards_of_plan
 from diffprep_resources.compute.inline import InlineEngine
 
-NEW, TEXT_TOO, DONE = (False, False, False), (True, True, False), (True, True, True)
+STAGES = ("encode_latents", "encode_text", "shard")
+NEW, ENCODED, DONE = frozenset(), frozenset(STAGES[:2]), frozenset(STAGES)
 
 
 def shard(name: str, size: tuple[int, int], samples: int) -> PlannedShard:
@@ -25,15 +27,18 @@ SHARDS = [
 
 
 def test_the_most_of_the_work_and_the_largest_picture_are_timed():
-    tasks = {task.key: task.shards for task in probe_tasks(SHARDS)}
+    tasks = {task.key: task.shards for task in probe_tasks(SHARDS, stages=STAGES)}
     assert tasks == {"encode_latents": ("a", "c"), "encode_text": ("a",), "shard": ("a",)}
-    assert probe_tasks(SHARDS[:2])[0].shards == ("a",)
+    assert probe_tasks(SHARDS[:2], stages=STAGES)[0].shards == ("a",)
+    assert [task.key for task in probe_tasks(SHARDS, stages=("encode_text", "shard_raw"))] == [
+        "encode_text"
+    ]
 
 
 def test_time_goes_by_whole_batches_and_by_pixels_of_the_nearest_timed_size():
     timed = (TimedBatches(512 * 512, 4, 32, 8.0), TimedBatches(1024 * 1024, 1, 8, 12.0))
     probe = StageProbe(load_seconds=5.0, timed=timed)
-    made = {"a": NEW, "b": DONE, "c": NEW, "d": TEXT_TOO}
+    made = {"a": NEW, "b": DONE, "c": NEW, "d": ENCODED}
     time = Estimate(SHARDS, made, 8).latents(probe, 2)
     # a: 2 batches of 2 s, b: one, c: one of 12 s, d: one of a quarter of 2 s.
     assert time.whole_seconds == pytest.approx((4 + 2 + 12 + 0.5) / 2 + 5)
@@ -45,6 +50,21 @@ def test_nothing_to_do_takes_no_time_not_even_loading():
     probe = StageProbe(5.0, (TimedBatches(0, 1, 8, 1.0),))
     time = Estimate(SHARDS[:1], {"a": DONE}, 8).text(probe, 1)
     assert (time.seconds, time.whole_seconds) == (0.0, 7.0)
+
+
+def test_stored_pictures_take_as_long_as_those_of_their_bucket_that_were_tried():
+    tried = PictureSizes(thumb=0.5)
+    for _ in range(4):
+        tried.add(SHARDS[0].bucket, 512 * 512 // 8, 0.5)
+    tried.add(SHARDS[2].bucket, 1024 * 1024 // 8, 3.0)
+    made = {"a": NEW, "b": frozenset({"shard_raw"}), "c": NEW, "d": NEW}
+    time = Estimate(SHARDS, made, 8).pictures(tried, 2, stage="shard_raw")
+    # 10 of half a second; of a bucket with fewer than four tries, all tries count: a second.
+    assert time.seconds == pytest.approx((10 * 0.5 + 1 + 4) / 2)
+    assert time.whole_seconds == pytest.approx((18 * 0.5 + 1 + 4) / 2)
+    assert tried.bytes_of(Bucket(512, 512, 512)) == 512 * 512 // 8
+    assert tried.bytes_of(Bucket(512, 256, 256)) == 256 * 256 // 8
+    assert PictureSizes(thumb=0.5).bytes_of(Bucket(64, 64, 64)) == 2048
 
 
 @pytest.fixture
@@ -65,7 +85,7 @@ def test_real_batches_are_timed_and_leave_no_file(spec: ProbeSpec, project):
     engine = InlineEngine(device="cpu")
     found = {
         outcome.key: outcome.result or pytest.fail(str(outcome.error))
-        for outcome in engine.run(spec, probe_tasks(shards), report=lambda *_: None)
+        for outcome in engine.run(spec, probe_tasks(shards, stages=STAGES), report=lambda *_: None)
     }
     assert sorted(path for path in project.folder.rglob("*") if "work" in path.parts) == before
     assert not list(project.layout().folder.glob("latents/*"))
@@ -83,7 +103,8 @@ def test_real_batches_are_timed_and_leave_no_file(spec: ProbeSpec, project):
 def test_a_probe_that_fails_says_so_and_ends(spec: ProbeSpec, project):
     shards = shards_of_plan(project.dataset())
     project.layout().shard_plan.unlink()
-    found, failed = probed(spec, shards, device="cpu", told=lambda _: None)
+    tasks = probe_tasks(shards, stages=STAGES)
+    found, failed = probed(spec, tasks, device="cpu", told=lambda _: None)
     assert found == {}
     assert failed is not None
     assert "encode_latents" in failed

@@ -4,7 +4,8 @@ from io import BytesIO
 
 from PIL import Image
 
-from diffprep_assets.plan_report.gather import Loading, gathered
+from diffprep_assets.plan_report.gather import gathered
+from diffprep_assets.plan_report.loading import Loading
 from diffprep_assets.plan_report.sheets import ALL_BYTES, sheets
 from diffprep_assets.run_command import RunRequest, run_dataset
 from diffprep_resources.progress.silent import SilentProgress

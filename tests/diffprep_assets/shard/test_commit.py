@@ -65,7 +65,7 @@ def commit_half(layout: Layout) -> None:
 
 
 def files(layout: Layout) -> set[str]:
-    return {path.name.removeprefix(SHARD) for path in layout.shard_tar(SHARD).parent.iterdir()}
+    return {path.name.removeprefix(SHARD) for path in layout.shard_file(SHARD).parent.iterdir()}
 
 
 def found(layout: Layout) -> str | None:
@@ -74,7 +74,7 @@ def found(layout: Layout) -> str | None:
     if record is None:
         return None
     version = record.fingerprint
-    assert layout.shard_tar(SHARD).read_bytes() == content(version)
+    assert layout.shard_file(SHARD).read_bytes() == content(version)
     assert [row.digest for row in read_samples(layout.shard_samples(SHARD))] == [version]
     return version
 
@@ -87,7 +87,7 @@ def broken_off(layout: Layout, *, tar: str, rows: str, record: str) -> None:
         write_samples(layout.shard_next_samples(SHARD), [row_of("new")])
     else:
         write_samples(layout.shard_samples(SHARD), [row_of("new")])
-    layout.shard_tar(SHARD).write_bytes(content(tar))
+    layout.shard_file(SHARD).write_bytes(content(tar))
     write_record(layout.shard_record(SHARD), record_of(record))
 
 
@@ -137,7 +137,7 @@ def test_a_first_commit_broken_off_before_its_tar_leaves_nothing(layout: Layout)
 
 def test_a_tar_that_was_cut_is_of_no_version(layout: Layout):
     broken_off(layout, tar="new", rows="old", record="old")
-    layout.shard_tar(SHARD).write_bytes(content("new")[:5])
+    layout.shard_file(SHARD).write_bytes(content("new")[:5])
     finish_commit(layout, SHARD)
     assert found(layout) is None
     commit(layout, "new")
@@ -165,7 +165,7 @@ def test_a_new_tar_clears_the_mark_of_the_old_ones_damage(layout: Layout):
 def test_a_published_link_keeps_the_old_bytes(layout: Layout, tmp_path: Path):
     commit(layout, "old")
     published = tmp_path / "000000.tar"
-    published.hardlink_to(layout.shard_tar(SHARD))
+    published.hardlink_to(layout.shard_file(SHARD))
     commit(layout, "new")
     assert published.read_bytes() == content("old")
 

@@ -86,7 +86,7 @@ def test_webdataset_and_datasets_read_the_same_samples(
 ) -> None:
     ids = (4, 11, 7)
     shard = make_shard(0, ids, resample=True)
-    url = str(layout.shard_tar(shard.record.shard))
+    url = str(layout.shard_file(shard.record.shard))
     read = list(WebDataset(url, shardshuffle=False))
     table = datasets.load_dataset(
         "webdataset", data_files={"train": [url]}, split="train", cache_dir=str(tmp_path / "cache")

@@ -1,10 +1,12 @@
 """The YAML that `init` writes says what it means, whatever the names."""
 
 import os
+import re
 from dataclasses import replace
 
 import pytest
 
+from diffprep_assets.recipe.load import load_recipe
 from diffprep_assets.recipe.yaml_text import read_yaml
 from diffprep_assets.source_look.recipe_text import RecipeDraft, recipe_text
 from diffprep_resources.errors import SettingError
@@ -44,6 +46,16 @@ def test_a_name_that_a_recipe_cannot_hold_is_refused(name: str):
     draft = replace(DRAFT, source={"type": "directory", "input_dir": name})
     with pytest.raises(SettingError, match="cannot stand in a recipe"):
         recipe_text(draft)
+
+
+def test_every_commented_line_can_be_switched_on(tmp_path):
+    text = recipe_text(DRAFT).replace('max_aspect: "3"', "max_aspect: 3")
+    path = tmp_path / "x.yaml"
+    path.write_text(re.sub(r"^(  )# (\w+:)", r"\1\2", text, flags=re.MULTILINE))
+    recipe = load_recipe(path, base=tmp_path).recipe
+    assert recipe.curate.dedup is not None
+    assert recipe.curate.filters.min_side == 256
+    assert recipe.output.formats == ("energon",)
 
 
 def test_a_strange_command_stays_in_its_comment():

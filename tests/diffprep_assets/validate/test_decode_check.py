@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from diffprep_assets.preview.originals import Originals, originals_of
-from diffprep_assets.preview.sampling import StoredSample, chosen_places, published_folder
+from diffprep_assets.preview.sampling import chosen_places, published_folder
 from diffprep_assets.preview.sampling import stored_sample as read_sample
+from diffprep_assets.preview.stored_sample import StoredSample
 from diffprep_assets.preview.vae_of import codec_of
 from diffprep_assets.validate.decode_check import decode_check
 from diffprep_assets.validate.report import Check

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from diffprep_assets.shard.members import SampleMetadata, sample_members
-from diffprep_assets.validate.tensors import inspect_members, profile_problems
+from diffprep_assets.validate.samples import profile_problems
+from diffprep_assets.validate.tensors import TensorProfile, inspect_members
 
 METADATA = SampleMetadata("a.jpg", 128, 64, 64, 32, 0, 0, 128, 64, "i", "c")
 
@@ -26,8 +27,8 @@ def members(
 def test_a_sound_sample_has_no_problem_and_a_profile(draw_tensors: Draw) -> None:
     found = inspect_members(members(draw_tensors), ours=True)
     assert found.problems == ()
-    assert found.latents_shape == (16, 4, 8)
-    assert found.profile is not None
+    assert found.shape == (16, 4, 8)
+    assert isinstance(found.profile, TensorProfile)
     assert found.profile.text_shapes == ((6, 8), (4,))
 
 
