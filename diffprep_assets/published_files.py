@@ -5,7 +5,7 @@ from pathlib import Path
 
 from diffprep_assets.energon_prepare.card import MARKER
 from diffprep_assets.energon_prepare.card_pictures import is_ours
-from diffprep_assets.energon_prepare.folders import folder_layout, folder_of
+from diffprep_assets.energon_prepare.folders import folder_layout, folder_of, our_metadataset
 from diffprep_assets.energon_prepare.index import MetaFiles
 from diffprep_assets.energon_prepare.metadata_files import empty_files, idx_path
 from diffprep_assets.energon_prepare.output_state import load_state
@@ -33,7 +33,8 @@ def published_files(layout: Layout) -> set[Path]:
 
 def _energon_files(layout: Layout, names: Iterable[str]) -> Iterator[Path]:
     yield from (idx_path(layout, name) for name in names)
-    yield layout.metadataset
+    if our_metadataset(layout) is not None:
+        yield layout.metadataset
     for folder in {"", *map(folder_of, names)}:
         here = folder_layout(layout, folder)
         meta = MetaFiles(here.nv_meta)

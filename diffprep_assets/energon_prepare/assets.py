@@ -1,10 +1,12 @@
 """energon_prepare: publishes the finished shards, with index and metadata, as one dataset."""
 
+from typing import Any
+
 import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
-from diffprep_assets.energon_prepare.update import Publisher, prepare
+from diffprep_assets.energon_prepare.update import Prepared, Publisher, prepare
 from diffprep_assets.partitions import mark_run, whole_stage
 from diffprep_assets.recipe.formats import PREPARE_STAGE, SHARD_STAGE, Format
 from diffprep_resources.progress.base import Progress, SampleCounts
@@ -39,7 +41,6 @@ def published_asset(
             progress.stage(stage, log=log) as shown,
         ):
             prepared = prepare(dataset, format=format, publisher=publisher)
-            rejected = sum(prepared.rejects.values())
             shown.summary.samples = SampleCounts(
                 prepared.listed, prepared.written, reused=prepared.written, rejects=prepared.rejects
             )
@@ -50,18 +51,9 @@ def published_asset(
         return dg.MaterializeResult(
             data_version=dg.DataVersion(prepared.fingerprint),
             metadata={
-                "samples_in": prepared.listed,
-                "samples_out": prepared.written,
-                "rejected": rejected,
-                "rejects": dict(sorted(prepared.rejects.items())),
-                "skipped": prepared.skipped,
-                "served": prepared.written - prepared.skipped,
-                "shards": prepared.shards,
-                "shards_added": prepared.added,
-                "shards_removed": prepared.removed,
-                "bytes": prepared.size_bytes,
+                **_numbers(prepared),
                 "output_dir": dg.MetadataValue.path(str(layout.output_dir)),
-                "not_kept_up": list(prepared.notes),
+                "notes": list(prepared.notes),
                 "seconds": round(shown.summary.seconds, 3),
                 "recipe_hash": dataset.loaded.recipe_hash,
                 "recipe": dataset.loaded.resolved,
@@ -69,3 +61,18 @@ def published_asset(
         )
 
     return published
+
+
+def _numbers(prepared: Prepared) -> dict[str, Any]:
+    return {
+        "samples_in": prepared.listed,
+        "samples_out": prepared.written,
+        "rejected": prepared.rejects.total(),
+        "rejects": dict(sorted(prepared.rejects.items())),
+        "skipped": prepared.skipped,
+        "served": prepared.written - prepared.skipped,
+        "shards": prepared.shards,
+        "shards_added": prepared.added,
+        "shards_removed": prepared.removed,
+        "bytes": prepared.size_bytes,
+    }

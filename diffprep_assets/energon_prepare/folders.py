@@ -13,6 +13,8 @@ import yaml
 from diffprep_assets.energon_prepare.names import SPLITS, PublishedShard
 from diffprep_assets.layout import Layout
 
+MARKER = b"# diffprep writes this file anew\n"
+
 
 @dataclass(frozen=True, slots=True)
 class EnergonFolder:
@@ -75,4 +77,11 @@ def metadataset_yaml(folders: Sequence[EnergonFolder]) -> bytes | None:
         "__class__": "MetadatasetV2",
         "splits": {split: {"blend": blend} for split, blend in blends.items() if blend},
     }
-    return yaml.dump(content, sort_keys=False).encode()
+    return MARKER + yaml.dump(content, sort_keys=False).encode()
+
+
+def our_metadataset(layout: Layout) -> bytes | None:
+    """What stands in metadataset.yaml; None where there is none, or one of somebody's own."""
+    path = layout.metadataset
+    content = path.read_bytes() if path.is_file() else b""
+    return content if content.startswith(MARKER) else None

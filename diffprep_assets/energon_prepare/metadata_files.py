@@ -13,7 +13,6 @@ from diffprep_assets.energon_prepare.card import MARKER, card
 from diffprep_assets.energon_prepare.card_pictures import is_ours
 from diffprep_assets.energon_prepare.folder_metadata import (
     FolderMetadata,
-    content_of,
     write_if_changed,
 )
 from diffprep_assets.energon_prepare.folders import (
@@ -21,6 +20,7 @@ from diffprep_assets.energon_prepare.folders import (
     folder_layout,
     folder_of,
     metadataset_yaml,
+    our_metadataset,
 )
 from diffprep_assets.energon_prepare.index import MetaFiles
 from diffprep_assets.energon_prepare.names import PublishedShard
@@ -100,7 +100,7 @@ def _switch(layout: Layout, metadata: Sequence[FolderMetadata]) -> None:
     """Every folder to its new dataset. While more than one changes, metadataset.yaml is away: one
     that opens it then fails, and gets no mixture of old and new folders."""
     blend = metadataset_yaml([one.folder for one in metadata])
-    known = content_of(layout.metadataset)
+    known = our_metadataset(layout)
     pause = 0.0
     if any(one.changes and not one.appears for one in metadata):
         pause = OPENING_S
@@ -114,7 +114,8 @@ def _switch(layout: Layout, metadata: Sequence[FolderMetadata]) -> None:
     time.sleep(pause)
     for one in metadata:
         one.switch()
-    if blend is not None:
+    # One of somebody's own stays.
+    if blend is not None and (known is not None or not layout.metadataset.exists()):
         write_if_changed(layout.metadataset, blend)
 
 
@@ -134,7 +135,7 @@ def metadata_is_current(
     described = {(s["name"], s["split"], s["digest"]) for s in content["shards"]}
     if described != {(shard.name, shard.split, shard.record.digest) for shard in shards}:
         return False
-    if content_of(layout.metadataset) != metadataset_yaml(folders):
+    if our_metadataset(layout) != metadataset_yaml(folders):
         return False
     with _folder_metadata(layout, folders, content["encoding"], {}) as metadata:
         return all(one.is_current for one in metadata)
@@ -142,7 +143,8 @@ def metadata_is_current(
 
 def remove_metadata(layout: Layout, *, names: Sequence[str]) -> None:
     """Take down everything but tars: `names` are the shards whose .idx goes too."""
-    layout.metadataset.unlink(missing_ok=True)
+    if our_metadataset(layout) is not None:
+        layout.metadataset.unlink()
     remove_other_metadata(layout, names=names, folders=())
     ours = [layout.dataset_json, *(idx_path(layout, name) for name in names)]
     if layout.card.exists() and MARKER.encode() in layout.card.read_bytes():

@@ -23,9 +23,15 @@ Each step compares with what is on disk, so running it again after a crash anywh
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from diffprep_assets.energon_prepare.folder_metadata import write_if_changed
-from diffprep_assets.energon_prepare.folders import energon_folders, folder_layout, folder_of
+from diffprep_assets.energon_prepare.folders import (
+    EnergonFolder,
+    energon_folders,
+    folder_layout,
+    folder_of,
+)
 from diffprep_assets.energon_prepare.index import offsets_idx
 from diffprep_assets.energon_prepare.metadata_files import (
     EmptyEncodings,
@@ -113,21 +119,33 @@ def publish(
         for shard in named:
             write_if_changed(idx_path(layout, shard.name), offsets_idx(shard))
         content = provenance(description, shards=named, rewrites=state.rewrites)
-        stamps = write_metadata(
-            layout,
-            folders=folders,
-            content=content,
-            empty=empty,
-            index_stamps=state.index_stamps,
-            pictures=description.pictures,
-        )
-        remove_other_metadata(layout, names=list(state.files), folders=folders)
-        state = replace(state, index_stamps=stamps)
+        state = _described(layout, state, folders, content, (empty, description.pictures))
     elif not metadata_is_current(layout, named, folders):
         remove_metadata(layout, names=list(state.files))
     removed = unlink_old(layout, state, named)
     save_state(layout, settled_state(layout, state, named))
     return Publication(named, added, removed)
+
+
+def _described(
+    layout: Layout,
+    state: OutputState,
+    folders: Sequence[EnergonFolder],
+    content: Mapping[str, Any],
+    extras: tuple[EmptyEncodings | None, bytes | None],
+) -> OutputState:
+    """The state once the metadata of every folder stands, and no other of ours."""
+    empty, pictures = extras
+    stamps = write_metadata(
+        layout,
+        folders=folders,
+        content=content,
+        empty=empty,
+        index_stamps=state.index_stamps,
+        pictures=pictures,
+    )
+    remove_other_metadata(layout, names=list(state.files), folders=folders)
+    return replace(state, index_stamps=stamps)
 
 
 def refuse_nothing_to_train(layout: Layout, shards: Sequence[FinishedShard]) -> None:

@@ -77,7 +77,7 @@ def prepare(
     layout, ready = dataset.layout.of(format), _ready(dataset, format)
     wanted = published_fingerprint(dataset, ready.shards, format=format)
     publication = None
-    if not is_published(layout, wanted=wanted, records=ready.records):
+    if not is_published(dataset, format=format, wanted=wanted, records=ready.records):
         layout.prepared.unlink(missing_ok=True)
         with _damage_is_marked(layout):
             publication = _published(dataset, layout, ready, publisher or _publish_tars)

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from diffprep_assets.curate.table import Verdict, iter_verdicts
 from diffprep_assets.layout import Layout
 from diffprep_assets.plan_report.facts import VerdictFacts
-from diffprep_assets.rejects import read_rejects
 from diffprep_assets.shard_plan.skipped import skipped_keys
 from diffprep_resources.storage.parquet_tables import has_table
 
@@ -30,14 +32,17 @@ class LeftOut:
 
 def left_out(rejects: Path) -> LeftOut:
     """Who is left out after `bucket`, by the view of rejects."""
+    if not has_table(rejects):
+        return LeftOut()
+    names = ("part", "source_key", "shard")
+    later = pc.field("stage") != "bucket"
+    table = pq.read_table(rejects, columns=list(names), filters=later)
     keys: dict[str | None, set[str]] = {}
     members: Counter[str] = Counter()
-    for reject in read_rejects(rejects):
-        if reject.stage == "bucket":
-            continue
-        keys.setdefault(reject.part, set()).add(reject.source_key)
-        if reject.shard is not None:
-            members[reject.shard] += 1
+    for part, key, shard in zip(*(table.column(name).to_pylist() for name in names), strict=True):
+        keys.setdefault(part, set()).add(key)
+        if shard is not None:
+            members[shard] += 1
     return LeftOut({part: frozenset(found) for part, found in keys.items()}, members)
 
 

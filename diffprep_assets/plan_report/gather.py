@@ -21,7 +21,7 @@ from diffprep_assets.plan_report.facts import (
 )
 from diffprep_assets.plan_report.kept_rows import ShownRow
 from diffprep_assets.plan_report.loading import Loading, with_loading
-from diffprep_assets.plan_report.sizes import Sizes, disk_facts, row_bytes, to_write
+from diffprep_assets.plan_report.sizes import Sizes, disk_facts, keeps_rows, row_bytes, to_write
 from diffprep_assets.plan_report.stored_sizes import picture_sizes
 from diffprep_assets.plan_report.table_pass import TablePass, caption_with
 from diffprep_assets.plan_report.tokens import better_length, token_facts, token_lengths
@@ -198,7 +198,7 @@ def _with_outputs(before: Gathered, dataset: Dataset, found: TablePass, counted:
         models=_models(dataset),
         captions=captions,
         sizes=sizes.facts(shards, layout=dataset.layout),
-        disks=disk_facts(dataset.layout, left, kept=recipe.output.intermediates == "keep"),
+        disks=disk_facts(dataset.layout, left, kept=keeps_rows(recipe)),
         buckets=_with_work(facts.buckets, shards, made, finished_stages(recipe)),
     )
     return replace(before, facts=facts, made=made, sizes=sizes)

@@ -6,7 +6,8 @@ A warning never changes an exit code. A number, once given, keeps its meaning.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from diffprep_assets.plan_report.facts import DISTORTED_BEYOND, BucketFacts, OutputSize, PlanFacts
+from diffprep_assets.plan_report.facts import DISTORTED_BEYOND, BucketFacts, PlanFacts
+from diffprep_assets.plan_report.shard_sizes import shard_size_warning
 from diffprep_assets.plan_report.tokens import CUT_AT_MOST
 from diffprep_assets.quantities import bytes_text, share_text
 from diffprep_assets.shard_plan.skipped import run_warning, share_warning
@@ -21,9 +22,6 @@ REJECTED_BEYOND = 0.05
 CROPPED_BEYOND = 0.25
 LEFT_OVER_BEYOND = 0.05
 EMPTY_BEYOND = 0.05
-SMALL_TAR, MANY_TARS = 8_000_000, 100
-LARGE_TAR = 4_000_000_000
-LARGEST_MDS = 2**32 - 1
 NAMED = 3
 
 
@@ -187,33 +185,8 @@ def _cropped(facts: PlanFacts) -> str | None:
 
 
 def _shard_sizes(facts: PlanFacts) -> str | None:
-    found = [_shard_size(output, facts.shape.shards) for output in _outputs(facts)]
-    return "; ".join(words for words in found if words is not None) or None
-
-
-def _shard_size(output: OutputSize, shards: int) -> str | None:
-    mean = output.mean_shard
-    what = f"{output.format} shards of {bytes_text(mean)} on average"
-    if mean < SMALL_TAR and shards > MANY_TARS:
-        return (
-            f"{shards:,} {what}: opening files takes longer than reading them. A larger "
-            f"output.shard_size makes fewer"
-        )
-    if output.format == "mds" and mean > LARGEST_MDS:
-        return (
-            f"{what}: an MDS shard ends at {bytes_text(LARGEST_MDS)}, and one that is larger "
-            f"fails. Set a smaller output.shard_size"
-        )
-    if mean > LARGE_TAR:
-        return (
-            f"{what}: a failed or changed one is costly to write again. A smaller "
-            f"output.shard_size makes them lighter"
-        )
-    return None
-
-
-def _outputs(facts: PlanFacts) -> Sequence[OutputSize]:
-    return facts.sizes.outputs if facts.sizes is not None else ()
+    outputs = facts.sizes.outputs if facts.sizes is not None else ()
+    return shard_size_warning(outputs, shards=facts.shape.shards)
 
 
 def _batch_did_not_fit(facts: PlanFacts) -> str | None:

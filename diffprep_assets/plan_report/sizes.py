@@ -131,7 +131,7 @@ class Sizes:
             outputs=tuple(self._output(name, shards, layout.of(name)) for name in output.formats),
             latents=sum(row.get("encode_latents", 0) for row in rows),
             text=sum(row.get("encode_text", 0) for row in rows),
-            kept=output.intermediates == "keep",
+            kept=keeps_rows(self.recipe),
         )
 
     def _output(self, format: Format, shards: Sequence[PlannedShard], layout: Layout) -> OutputSize:
@@ -180,6 +180,11 @@ class Sizes:
             latents if needs_latents(self.recipe) else {},
             self.encoders.text_layout() if needs_text(self.recipe) else {},
         )
+
+
+def keeps_rows(recipe: Recipe) -> bool:
+    """Whether row files stay once shards are finished: only tars give back what they hold."""
+    return recipe.output.intermediates == "keep" or "energon" not in recipe.output.formats
 
 
 def row_bytes(layout: RowLayout) -> int:

@@ -158,10 +158,11 @@ def _bytes(facts: PlanFacts) -> Iterator[RenderableType]:
         yield _sentence(output_sentence(output))
     if sizes.intermediates:
         kept = "kept" if sizes.kept else "removed as shards are written"
+        rows = (("latents", sizes.latents), ("text", sizes.text))
+        named = ", ".join(f"{name} {bytes_text(size)}" for name, size in rows if size)
         yield _sentence(
             f"{bytes_text(sizes.output)} of output; {bytes_text(sizes.intermediates)} of "
-            f"intermediates ({kept}): latents {bytes_text(sizes.latents)}, text "
-            f"{bytes_text(sizes.text)}"
+            f"intermediates ({kept}): {named}"
         )
     for disk, words in zip(facts.disks, disk_sentences(facts), strict=True):
         yield _sentence(words, "" if disk.needed <= disk.free else "bold red")

@@ -37,7 +37,8 @@ def left_sentence(dataset: Dataset, format: Format) -> str:
     folder = dataset.layout.of(format).output_dir
     return (
         f"output.formats lists {format} no more: {folder} stays as it was last published, and "
-        f"nobody keeps it up; list it again, or remove that folder"
+        f"nobody keeps it up; list it again, or remove it: `diffprep clean {dataset.name} "
+        f"--old-formats`"
     )
 
 

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.freshness import digest_of, fingerprint
 from diffprep_assets.layout import Layout
+from diffprep_assets.publishing.left_formats import other_outputs
 from diffprep_assets.recipe.formats import PREPARE_STAGE, Format
 from diffprep_assets.recipe.stage_fields import published_fields
 from diffprep_assets.shard.record import ShardRecord
@@ -47,10 +49,19 @@ def output_stamps(layout: Layout) -> dict[str, list[int]]:
     }
 
 
-def is_published(layout: Layout, *, wanted: str, records: Sequence[ShardRecord]) -> bool:
-    """Whether the output holds just these shards, as this fingerprint says, and no file changed."""
+def is_published(
+    dataset: Dataset, *, format: Format, wanted: str, records: Sequence[ShardRecord]
+) -> bool:
+    """Whether the output holds just these shards, as this fingerprint says, no file changed, and
+    the other outputs that it speaks of are as they were."""
+    layout = dataset.layout.of(format)
     last = last_prepared(layout)
-    now = {"fingerprint": wanted, "files": output_stamps(layout), "tars": _digests(records)}
+    now = {
+        "fingerprint": wanted,
+        "files": output_stamps(layout),
+        "tars": _digests(records),
+        "others": _others(dataset, format),
+    }
     return last is not None and {name: last.get(name) for name in now} == now
 
 
@@ -67,6 +78,7 @@ def write_prepared(
         "fingerprint": published_fingerprint(dataset, shards, format=format),
         "files": output_stamps(layout),
         "tars": _digests(records),
+        "others": _others(dataset, format),
         "settings": published_fields(dataset.loaded.resolved, format=format),
         "shards": {shard.shard: dataset.format_fingerprint(shard, format) for shard in shards},
         "skips": {shard.shard: shard.skips_digest for shard in shards if shard.num_skipped},
@@ -89,6 +101,10 @@ def all_are_published(dataset: Dataset, shards: Sequence[PlannedShard]) -> bool:
         if last.get("fingerprint") != published_fingerprint(dataset, shards, format=format):
             return False
     return True
+
+
+def _others(dataset: Dataset, format: Format) -> list[dict[str, Any]]:
+    return [asdict(other) for other in other_outputs(dataset, format)]
 
 
 def _digests(records: Sequence[ShardRecord]) -> dict[str, str]:

@@ -46,13 +46,10 @@ def validate_dataset(
     the folder says what it holds. Raises SettingError for an unknown encoding or a folder that is
     not there.
     """
-    if not path.is_dir():
-        raise SettingError(
-            f"a dataset is a folder, a recipe's output.output_dir; there is none at {path}"
-        )
+    _refuse_missing(path)
     encoding = encoding or encoding_of(path)
     if encoding == "mds":
-        return validate_mds(path, full=full, report=report)
+        return validate_mds(path, full=full, known=known, report=report)
     if encoding not in LOOKS:
         raise SettingError(f"encoding must be one of {', '.join(LOOKS)}, mds, got {encoding!r}")
     folder, metadata = read_folder(path, encoding=encoding)
@@ -71,6 +68,13 @@ def validate_dataset(
         if wanted == expected:
             facts[seen.holds] = dict(sorted(seen.by_shape.items()))
     return ValidationReport(tuple(checks), facts)
+
+
+def _refuse_missing(path: Path) -> None:
+    if not path.is_dir():
+        raise SettingError(
+            f"a dataset is a folder, a recipe's output.output_dir; there is none at {path}"
+        )
 
 
 def _inspect(

@@ -239,7 +239,7 @@ def _batches(
             batch_size=BATCH_SIZE,
             task_encoder=CountingTaskEncoder(),
         )
-        # Energon collects garbage twice for each dataset that it opens (7.4.1, savable_loader.py and
+        # Energon collects garbage twice for each dataset that it opens (7.4.1, savable_loader.py,
         # gc_dataset.py): half a second over all that is imported, and there may be a hundred
         # buckets. What is frozen is left out; energon unfreezes when it is through.
         gc.freeze()

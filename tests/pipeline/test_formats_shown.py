@@ -1,6 +1,7 @@
 """Raw and MDS outputs: what `plan` foretells, and what `info`, `preview` and `clean` show."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from diffprep_assets.cli import app
+from diffprep_assets.curate.skip_files import entry_of, write_stored_list
 from diffprep_resources.mds.reader import open_shard, read_index
 
 if TYPE_CHECKING:
@@ -119,6 +121,36 @@ def test_info_tells_members_and_columns(made: tuple["ProjectFolder", dict[str, A
     shown = CliRunner().invoke(app, ["info", str(out / "mds")]).stdout
     for words in ("8 in 5 shards", "train 6 (75.0%), val 2 (25.0%)", "SkipLists", "raw, in .."):
         assert words in shown
+
+
+def test_list_tells_every_format_and_skip_lists_that_are_not_taken_in(
+    made: tuple["ProjectFolder", dict[str, Any]],
+) -> None:
+    layout = made[0].layout()
+
+    def row() -> dict[str, Any]:
+        return show("list")["datasets"][0]
+
+    before = row()
+    assert (before["state"], before["formats"]) == ("fresh", ["raw", "mds"])
+    output = files_of(layout.output_dir)
+    assert before["output_bytes"] == sum(path.stat().st_size for path in output)
+    stored = layout.skip_lists / "bad.parquet"
+    write_stored_list(stored, [entry_of("images/p000.jpg")])
+    assert (row()["state"], row()["why"]) == ("stale", ["skip list bad added"])
+    stored.unlink()
+    index = min((layout.output_dir / "mds").rglob("index.json"))
+    content = index.read_bytes()
+    index.write_bytes(content + b" ")
+    assert row()["why"] == [
+        "mds: files of the output folder changed",
+        "mds: not validated as it is",
+    ]
+    index.write_bytes(content)
+    times = json.loads(layout.of("mds").prepared.read_text())["files"]
+    mtime = times[index.relative_to(layout.output_dir / "mds").as_posix()][1]
+    os.utime(index, ns=(mtime, mtime))
+    assert row()["state"] == "fresh"
 
 
 @pytest.mark.parametrize("place", ["", "mds"])

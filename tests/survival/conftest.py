@@ -26,7 +26,7 @@ from diffprep_assets.jobs import make_dataset
 from diffprep_assets.project import Project, find_project
 from diffprep_assets.recipe.load import load_recipe
 from diffprep_assets.run_command import report_of
-from diffprep_assets.run_report import STAGES, RunReport
+from diffprep_assets.run_report import RunReport
 from diffprep_assets.shard_plan.table import read_shards
 from diffprep_resources.compute.engines import Engines
 from diffprep_resources.gpu_pool.file_lease import FileLeasePool
@@ -223,7 +223,7 @@ def worked_on() -> Callable[[RunReport], dict[str, tuple[int, int]]]:
         assert report.error is None, report.error
         return {
             stage: (summary.done, summary.samples.encoded)
-            for stage in STAGES
+            for stage in report.stages
             if (summary := report.summaries[stage]).unit is not None and summary.done
         }
 

@@ -66,7 +66,8 @@ def test_no_two_shapes_of_a_budget_have_one_aspect_and_all_lie_within_the_limits
     ],
 )
 def test_a_shape_of_a_table_lies_in_the_tier_of_the_nearest_area(size, tier):
-    assert nearest_tier(*size, (1024, 512, 2048)) == tier
+    width, height = size
+    assert nearest_tier(width, height, (1024, 512, 2048)) == tier
 
 
 @pytest.mark.parametrize("patches", [4, 8, 16])

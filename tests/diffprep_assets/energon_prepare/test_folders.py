@@ -121,15 +121,20 @@ def test_publishing_again_writes_nothing(layout: Layout, shards: list[FinishedSh
     assert {p: p.stat().st_ino for p in layout.output_dir.rglob("*")} == before
 
 
-def test_metadata_that_somebody_made_in_a_buckets_folder_stays_in_layout_one(
+def test_metadata_that_somebody_made_stays(
     layout: Layout, shards: list[FinishedShard], put
 ) -> None:
     put(shards, "one")
+    layout.metadataset.write_text("mine")
     theirs = layout.output_dir / WIDE / ".nv-meta" / "split.yaml"
     theirs.parent.mkdir()
     theirs.write_text("mine")
     put(shards, "one")
     assert theirs.read_text() == "mine"
+    theirs.unlink()
+    put(shards)
+    put(shards, "one", finalize=False)
+    assert layout.metadataset.read_text() == "mine"
 
 
 def test_without_folders_for_buckets_the_output_folder_itself_is_the_one_dataset(
