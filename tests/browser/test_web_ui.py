@@ -19,7 +19,7 @@ STAGES = (
     *("source_index", "download", "bucket", "curate", "shard_plan", "shard_members"),
     *("encode_latents", "encode_text", "shard", "energon_prepare", "validate"),
 )
-NUM_EDGES = 10
+NUM_EDGES = 12
 SHARDS = [f"g0-64-64x64-{number:06d}" for number in range(3)]
 RUN_S = 180
 

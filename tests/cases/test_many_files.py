@@ -12,6 +12,7 @@ from tests.cases.picture_files import png
 SCRIPT = """\
 import json, re, sys, time
 from pathlib import Path
+from diffprep_assets.curate.update import update_curate
 from diffprep_assets.shard_plan.update import update_plan
 from diffprep_assets.source_index.table import read_index
 from tests.cases.looking import looked_through
@@ -20,7 +21,9 @@ def peak():
     return int(re.search("VmHWM:[^0-9]*([0-9]+)", Path("/proc/self/status").read_text())[1])
 before = peak()
 dataset = looked_through(folder, image={"image_size": 16}).dataset
-found = update_plan(dataset, read_index(dataset.layout.source_index))
+index = read_index(dataset.layout.source_index)
+update_curate(dataset, index)
+found = update_plan(dataset, index)
 kept = sum(shard.num_samples for shard in found.shards)
 print(json.dumps([found.listed, kept, time.process_time(), (peak() - before) / 1024]))
 """

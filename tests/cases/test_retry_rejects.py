@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from diffprep_assets.publishing.totals import check_counts
 from diffprep_assets.layout import Layout
+from diffprep_assets.publishing.totals import check_counts
 from diffprep_assets.rejects import read_rejects
 from diffprep_assets.status_report import status_json
 from diffprep_resources.errors import DiffprepError

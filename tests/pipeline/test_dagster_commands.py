@@ -100,7 +100,7 @@ def test_three_materialize_commands_make_a_dataset_from_nothing(
     materialize = "dagster asset materialize -m diffprep_assets.definitions --select"
     shell(f"{materialize} mine/source_index", folder=folder)
     shell(
-        f"{materialize} mine/download,mine/bucket,mine/shard_plan "
+        f"{materialize} mine/download,mine/bucket,mine/curate,mine/shard_plan "
         '--partition-range "$(diffprep range mine parts)"',
         folder=folder,
     )

@@ -15,6 +15,7 @@ import pytest
 import xxhash
 from megatron.energon import WorkerConfig, get_loader, get_val_dataset
 
+from diffprep_assets.curate.update import update_curate
 from diffprep_assets.encoded_rows import whole_record
 from diffprep_assets.energon_prepare.update import prepare
 from diffprep_assets.layout import Layout
@@ -337,6 +338,7 @@ def plan_walk(workplace: "Workplace", draw: Draw) -> Walk:
     def action() -> None:
         index = read_index(layout.source_index)
         assert index is not None
+        update_curate(dataset, index)
         update_plan(dataset, index)
 
     def whole() -> None:
