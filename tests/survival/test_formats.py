@@ -20,6 +20,7 @@ REDONE: dict[str, dict[str, tuple[int, int]]] = {
     # The files are looked at again; none is another.
     "download": {"download": (1, 3), "bucket": (1, 0)},
     "bucket": {"bucket": (1, 3)},
+    "curate": {},
     "shard_plan": {},
     "encode_latents": {"encode_latents": (2, 3), "shard": (2, 3)},
     "encode_text": {"encode_text": (2, 3), "shard": (2, 3)},
