@@ -2,13 +2,17 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+from diffprep_resources.demo.clips import draw_clips
 from diffprep_resources.demo.encoders import build_tiny_flux
 from diffprep_resources.demo.pictures import draw_pictures
+from diffprep_resources.demo.wan import build_tiny_wan
+from diffprep_resources.encoders.base import Workload
 from diffprep_resources.errors import SettingError
 from diffprep_resources.storage import atomic
 
@@ -47,6 +51,33 @@ def build_demo(folder: Path, *, count: int = 240, seed: int = 0) -> Demo:
         make=lambda target: build_tiny_flux(target, seed=seed),
     )
     return Demo(pictures, encoders, pictures_made=made_pictures, encoders_made=made_encoders)
+
+
+@dataclass(frozen=True, slots=True)
+class VideoDemo:
+    """Folders of the demo's clips: FastVideo's merged form, and encoders by workload."""
+
+    clips: Path
+    encoders: Mapping[Workload, Path]
+
+
+def build_video_demo(folder: Path, *, count: int = 24, seed: int = 0) -> VideoDemo:
+    """`clips/` and `wan_t2v/`, `wan_i2v/` in `folder`, under the rules of `build_demo`."""
+    clips = folder / "clips"
+    _ensure(
+        clips,
+        marker={"version": DEMO_VERSION, "seed": seed, "count": count},
+        make=lambda target: draw_clips(target, count=count, seed=seed),
+    )
+    workloads: tuple[Workload, ...] = ("t2v", "i2v")
+    encoders = {workload: folder / f"wan_{workload}" for workload in workloads}
+    for workload, target in encoders.items():
+        _ensure(
+            target,
+            marker={"version": DEMO_VERSION, "seed": seed},
+            make=partial(build_tiny_wan, workload=workload, seed=seed),
+        )
+    return VideoDemo(clips, encoders)
 
 
 def _ensure(folder: Path, *, marker: dict[str, int], make: Callable[[Path], None]) -> bool:

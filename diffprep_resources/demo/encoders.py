@@ -72,7 +72,7 @@ def _write_clip(folder: Path, *, ids: dict[str, int], seed: int) -> None:
         pad_token_id=ids["<|endoftext|>"],
     )
     model = CLIPTextModel(config)
-    _fill(model, seed=seed)
+    fill_weights(model, seed=seed)
     model.save_pretrained(folder)
 
 
@@ -89,7 +89,7 @@ def _write_t5(folder: Path, *, vocabulary_size: int, seed: int) -> None:
         feed_forward_proj="gated-gelu",
     )
     model = T5EncoderModel(config)
-    _fill(model, seed=seed)
+    fill_weights(model, seed=seed)
     model.save_pretrained(folder)
 
 
@@ -107,7 +107,7 @@ def _write_transformer(folder: Path, *, seed: int) -> None:
         pooled_projection_dim=WIDTH,
         axes_dims_rope=(4, 6, 6),
     )
-    _fill(model, seed=seed)
+    fill_weights(model, seed=seed)
     model.save_pretrained(folder)
 
 
@@ -132,7 +132,7 @@ def _write_index(folder: Path) -> None:
     (folder / "model_index.json").write_text(json.dumps(index, indent=2) + "\n", "utf-8")
 
 
-def _fill(model: "torch.nn.Module", *, seed: int) -> None:
+def fill_weights(model: "torch.nn.Module", *, seed: int) -> None:
     """Set matrices to uniform noise of variance 1 / inputs, biases to 0, gains to 1.
 
     From NumPy's integers: exact on every machine, which torch's normal numbers are not.

@@ -1,6 +1,7 @@
-"""What turns pictures and captions into tensors: settings, identities, and the encoders' interface.
+"""What turns pictures, clips and captions into tensors: settings, identities, and the encoders'
+interface.
 
-Shapes: B batch, H and W pixel sides, C channels, L tokens, D width of an embedding.
+Shapes: B batch, T frames, H and W pixel sides, C channels, L tokens, D width of an embedding.
 """
 
 from abc import ABC, abstractmethod
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 import xxhash
 
+from diffprep_resources.captions.cleaning import CaptionCleaning
+
 if TYPE_CHECKING:
     import numpy as np
     import torch
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
 EncoderRole = Literal["vae", "t5", "clip"]
 Precision = Literal["bf16", "fp16", "fp32"]
 VaeLatentMode = Literal["presampled", "resample"]
-DtypeName = Literal["bfloat16", "float16", "float32"]
+DtypeName = Literal["bfloat16", "float16", "float32", "int32"]
+Workload = Literal["t2v", "i2v"]
 
 # Per tensor of one sample: torch's name of the stored dtype, and the shape without the batch.
 RowLayout = Mapping[str, tuple[DtypeName, tuple[int, ...]]]
@@ -35,6 +39,9 @@ class EncoderSettings:
 
     `model_path` is a diffusers repository (a folder, or owner/name on the Hub). Each of the other
     paths overrides one encoder: a repository with the usual subfolder, or the bare encoder folder.
+    For clips, `workload: i2v` asks for what image-to-video training reads of the first frame,
+    `caption_cleaning` is done before a caption is encoded, and `vae_tiling` encodes frames in
+    overlapping tiles: less memory, and other latents.
     """
 
     model_path: str = "black-forest-labs/FLUX.1-dev"
@@ -45,6 +52,9 @@ class EncoderSettings:
     t5_max_length: int = 512
     vae_latent_mode: VaeLatentMode = "presampled"
     seed: int = 0
+    workload: Workload = "t2v"
+    caption_cleaning: CaptionCleaning = "none"
+    vae_tiling: bool = False
 
     @property
     def dtype(self) -> DtypeName:
@@ -88,21 +98,43 @@ class ModelIdentity:
 
 
 class LatentsEncoder(ABC):
-    """Pictures to latents on one device. Weights are loaded; nothing needs warming up."""
+    """Pictures or clips to latents on one device. Weights are loaded; nothing needs warming up."""
 
     @abstractmethod
-    def row_layout(self, width: int, height: int) -> RowLayout:
+    def row_layout(self, width: int, height: int, *, num_frames: int = 1) -> RowLayout:
         """Tensors of one sample of this size in pixels. SettingError for a size it cannot take."""
 
     @abstractmethod
     def encode(
-        self, pixels_BHWC: "np.ndarray", *, sample_ids: Sequence[int], float32: bool = False
+        self, pixels: "np.ndarray", *, sample_ids: Sequence[int], float32: bool = False
     ) -> dict[str, "torch.Tensor"]:
         """Tensors of `row_layout`, stacked (B, ...), on the CPU, contiguous, in the stored dtype.
 
-        `pixels_BHWC` is uint8 sRGB; `sample_ids` has B entries and seeds the noise of each row, any
-        number for a row of padding. With `float32` the computation runs in float32 and only its
-        result is cast: for rows that overflow in half precision. Values may be non-finite.
+        `pixels` is uint8 sRGB, (B, H, W, 3) of pictures, (B, T, H, W, 3) of clips; `sample_ids` has
+        B entries and seeds the noise of each row, any number for a row of padding. With `float32`
+        the computation runs in float32 and only its result is cast: for rows that overflow in half
+        precision. Values may be non-finite.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the weights."""
+
+
+class FirstFrameEncoder(ABC):
+    """First frames to what image-to-video training is conditioned on; on one device."""
+
+    @abstractmethod
+    def row_layout(self, width: int, height: int, *, num_frames: int) -> RowLayout:
+        """Tensors of one first frame of a clip of that size and length."""
+
+    @abstractmethod
+    def encode(
+        self, pixels_BHWC: "np.ndarray", *, num_frames: int, float32: bool = False
+    ) -> dict[str, "torch.Tensor"]:
+        """Tensors of `row_layout`, stacked (B, ...), as LatentsEncoder.encode gives them.
+
+        `pixels_BHWC` is uint8 sRGB; `num_frames` is the length of the clip that each begins.
         """
 
     @abstractmethod
@@ -153,6 +185,11 @@ class EncoderFamily(ABC):
 
     @property
     @abstractmethod
+    def modules(self) -> tuple[str, ...]:
+        """What its encoders import. It takes seconds, so the workers of a machine share it."""
+
+    @property
+    @abstractmethod
     def size_multiple(self) -> int:
         """Pictures must have sides that are multiples of this, in pixels."""
 
@@ -166,7 +203,7 @@ class EncoderFamily(ABC):
         """The VAE's (scaling_factor, shift_factor): stored latents are scale * (z - shift)."""
 
     @abstractmethod
-    def latents_layout(self, width: int, height: int) -> RowLayout:
+    def latents_layout(self, width: int, height: int, *, num_frames: int = 1) -> RowLayout:
         """What LatentsEncoder.row_layout gives, from the config alone."""
 
     @abstractmethod
@@ -197,3 +234,39 @@ class EncoderFamily(ABC):
     @abstractmethod
     def text_encoder(self, device: str) -> TextEncoder:
         """The text encoders, their weights loaded onto `device`. Raises ModelError."""
+
+
+class ClipEncoderFamily(EncoderFamily):
+    """The encoders of a pipeline that makes clips. They compute and store in float32."""
+
+    @property
+    @abstractmethod
+    def frames_multiple(self) -> int:
+        """Clips must have a multiple of this number of frames, and one more."""
+
+    @property
+    @abstractmethod
+    def latents_statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation of each latent channel: a trainer's normalised latents are
+        (latents - mean) / deviation. Stored latents are as the VAE gives them."""
+
+    @property
+    @abstractmethod
+    def has_image_features(self) -> bool:
+        """Whether there is an encoder for `image_encoder`: not in every image-to-video model."""
+
+    @abstractmethod
+    def first_frame_layout(self, width: int, height: int, *, num_frames: int) -> RowLayout:
+        """What first_frame_encoder's row_layout gives, from the config alone."""
+
+    @abstractmethod
+    def image_layout(self, width: int, height: int, *, num_frames: int) -> RowLayout:
+        """What image_encoder's row_layout gives, from the config alone."""
+
+    @abstractmethod
+    def first_frame_encoder(self, device: str) -> FirstFrameEncoder:
+        """The VAE over a first frame followed by nothing, loaded onto `device`. ModelError."""
+
+    @abstractmethod
+    def image_encoder(self, device: str) -> FirstFrameEncoder:
+        """The encoder of a first frame's features, loaded onto `device`. ModelError."""

@@ -30,6 +30,8 @@ TOKENIZER_NAMES = frozenset(
         "spiece.model",
         "vocab.json",
         "merges.txt",
+        # Of a picture's encoder: what makes its input.
+        "preprocessor_config.json",
     }
 )
 
@@ -44,6 +46,7 @@ class ComponentPlace:
     subfolder: str
     weights_name: Literal["diffusion_pytorch_model", "model"]
     tokenizer_subfolder: str | None = None
+    tokenizer_label: str = "tokenizer"
     # Any one of these sets of files makes a tokenizer.
     tokenizer_sets: tuple[frozenset[str], ...] = ()
 
@@ -173,8 +176,8 @@ class ComponentFinder:
             return found
         tried.append(f"{main.reference}/{usual}")
         raise ModelError(
-            f"{place.label}: no tokenizer found; looked in {', '.join(tried)}. Name a whole "
-            f"diffusers repository in {self.setting(place)} or model.model_path"
+            f"{place.label}: no {place.tokenizer_label} found; looked in {', '.join(tried)}. "
+            f"Name a whole diffusers repository in {self.setting(place)} or model.model_path"
         )
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from diffprep_resources.encoders import flux
-from diffprep_resources.encoders.base import EncoderFamily, EncoderSettings
+from diffprep_resources.encoders import flux, wan
+from diffprep_resources.encoders.base import ClipEncoderFamily, EncoderFamily, EncoderSettings
 from diffprep_resources.errors import ModelError
 from diffprep_resources.hub.base import Repository
 from diffprep_resources.hub.models import ModelHub
@@ -11,7 +11,8 @@ from diffprep_resources.hub.models import ModelHub
 MODEL_INDEX = "model_index.json"
 
 _FAMILIES: dict[str, Callable[..., EncoderFamily]] = {
-    name: flux.FluxFamily.find for name in flux.PIPELINES
+    **{name: flux.FluxFamily.find for name in flux.PIPELINES},
+    **{name: wan.WanFamily.find for name in wan.PIPELINES},
 }
 
 
@@ -30,6 +31,16 @@ def family_for(settings: EncoderSettings, *, hub: ModelHub) -> EncoderFamily:
             f"these pipelines work: {', '.join(_FAMILIES)}"
         )
     return _FAMILIES[class_name](settings, hub=hub, main=main)
+
+
+def clip_family(encoders: EncoderFamily) -> ClipEncoderFamily:
+    """The same encoders, which are of a model that makes clips. Raises ModelError for others."""
+    if not isinstance(encoders, ClipEncoderFamily):
+        raise ModelError(
+            f"model.model_path: these are encoders of pictures; with a section video it must be a "
+            f"model that makes clips: {', '.join(wan.PIPELINES)}"
+        )
+    return encoders
 
 
 def _main_repository(settings: EncoderSettings, *, hub: ModelHub) -> Repository | None:

@@ -56,6 +56,12 @@ _PLACES = (
     ),
 )
 
+_MODULES = (
+    "diffusers.models.autoencoders.autoencoder_kl",
+    "transformers.models.clip.modeling_clip",
+    "transformers.models.t5.modeling_t5",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class FluxFamily(EncoderFamily):
@@ -86,6 +92,10 @@ class FluxFamily(EncoderFamily):
         return {role: component.identity() for role, component in self.components.items()}
 
     @property
+    def modules(self) -> tuple[str, ...]:
+        return _MODULES
+
+    @property
     def size_multiple(self) -> int:
         return 2 * self.vae.downsampling
 
@@ -97,8 +107,8 @@ class FluxFamily(EncoderFamily):
     def latents_scale(self) -> tuple[float, float]:
         return self.vae.scaling_factor, self.vae.shift_factor
 
-    def latents_layout(self, width: int, height: int) -> RowLayout:
-        return self.vae.latents_layout(width, height, settings=self.settings)
+    def latents_layout(self, width: int, height: int, *, num_frames: int = 1) -> RowLayout:
+        return self.vae.latents_layout(width, height, num_frames=num_frames, settings=self.settings)
 
     def text_layout(self) -> RowLayout:
         return self.text.text_layout(settings=self.settings)

@@ -70,8 +70,8 @@ class FluxTokenCounter(TokenCounter):
         self, *, t5: Component, clip: Component, facts: TextFacts, settings: EncoderSettings
     ) -> None:
         self._tokenizers = {
-            "t5": _tokenizer("T5TokenizerFast", t5),
-            "clip": _tokenizer("CLIPTokenizer", clip),
+            "t5": load_tokenizer("T5TokenizerFast", t5),
+            "clip": load_tokenizer("CLIPTokenizer", clip),
         }
         # A tokenizer without a stated length claims 10^30; the model's positions bound it.
         clip_limit = min(self._tokenizers["clip"].model_max_length, facts.clip_positions)
@@ -176,7 +176,7 @@ class FluxTextEncoder(TextEncoder):
         return self._models[dtype]
 
 
-def _tokenizer(class_name: str, component: Component) -> Any:
+def load_tokenizer(class_name: str, component: Component) -> Any:
     """The tokenizer of a text encoder, from its local folder."""
     import transformers
 

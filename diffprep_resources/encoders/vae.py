@@ -34,8 +34,15 @@ class VaeFacts:
     scaling_factor: float
     shift_factor: float
 
-    def latents_layout(self, width: int, height: int, *, settings: EncoderSettings) -> RowLayout:
+    def latents_layout(
+        self, width: int, height: int, *, num_frames: int, settings: EncoderSettings
+    ) -> RowLayout:
         """Tensors of one picture. The model packs latents 2x2, so their sides must be even."""
+        if num_frames != 1:
+            raise SettingError(
+                f"this VAE encodes single pictures, got clips of {num_frames} frames; "
+                "model.model_path must be a model that makes clips (Wan)"
+            )
         multiple = 2 * self.downsampling
         if min(width, height) < multiple or width % multiple or height % multiple:
             raise SettingError(
@@ -93,20 +100,22 @@ class KlLatentsEncoder(LatentsEncoder):
         self._models: dict[DtypeName, AutoencoderKL] = {}
         self._model(settings.dtype)
 
-    def row_layout(self, width: int, height: int) -> RowLayout:
-        return self._facts.latents_layout(width, height, settings=self._settings)
+    def row_layout(self, width: int, height: int, *, num_frames: int = 1) -> RowLayout:
+        return self._facts.latents_layout(
+            width, height, num_frames=num_frames, settings=self._settings
+        )
 
     def encode(
-        self, pixels_BHWC: np.ndarray, *, sample_ids: Sequence[int], float32: bool = False
+        self, pixels: np.ndarray, *, sample_ids: Sequence[int], float32: bool = False
     ) -> dict[str, "torch.Tensor"]:
         import torch
 
-        _check_pixels(pixels_BHWC, num_ids=len(sample_ids))
-        _, height, width, _ = pixels_BHWC.shape
+        _check_pixels(pixels, num_ids=len(sample_ids))
+        _, height, width, _ = pixels.shape
         layout = self.row_layout(width, height)
         dtype: DtypeName = "float32" if float32 else self._settings.dtype
         with torch.inference_mode():
-            pixels_BCHW = self._scaled_pixels(pixels_BHWC).to(getattr(torch, dtype))
+            pixels_BCHW = self._scaled_pixels(pixels).to(getattr(torch, dtype))
             posterior = cast(Any, self._model(dtype).encode(pixels_BCHW)).latent_dist
             tensors = self._latents(posterior.mean.float(), posterior.logvar.float(), sample_ids)
             stored = {

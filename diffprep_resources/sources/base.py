@@ -1,12 +1,15 @@
-"""What a source of captioned pictures is: its files, their stamps, and the samples in them.
+"""What a source of captioned pictures or clips is: its files, their stamps, the samples in them.
 
 Every path of a source is POSIX, relative to the source's root, and valid UTF-8 (names.py).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
 
+from diffprep_resources.clips.opening import ClipSource
 from diffprep_resources.errors import SampleReject
 
 
@@ -42,7 +45,7 @@ class FileStamp:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where the bytes of one picture are: a file, a byte range of a tar, or a row of a table."""
+    """Where the bytes of one picture or clip are: a file, a range of a tar, or a row of a table."""
 
     path: str
     offset: int = -1
@@ -52,10 +55,12 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class SourceSample:
-    """One picture with its raw caption value, or the reason why it is left out.
+    """One picture or clip with its raw caption value, or the reason why it is left out.
 
-    `image` is None only with a `reject`. `caption` is bytes (a file's content), str, a number, a
-    list of these, or None where there is none.
+    `image` is the picture's bytes, None with a `reject` and for every clip, which `open_media`
+    opens where it lies. `caption` is bytes (a file's content), str, a number, a list of these, or
+    None where there is none. `stated` is what a table of clips says of this one
+    (clips/stated.py), which is not believed.
     """
 
     source_key: str
@@ -63,6 +68,7 @@ class SourceSample:
     image: bytes | None
     caption: object
     reject: SampleReject | None = None
+    stated: Mapping[str, Any] = field(default_factory=dict)
 
 
 class PlainText(str):
@@ -137,6 +143,14 @@ class Source(ABC):
     @abstractmethod
     def read_image(self, location: Location) -> bytes:
         """The bytes of one picture, from any thread; cheap when called in source order.
+
+        Raises SourceChangedError where the file is gone or shorter than it was.
+        """
+
+    @abstractmethod
+    def open_media(self, location: Location) -> AbstractContextManager[ClipSource]:
+        """One clip for a block: a file's path, or a seekable file for one caller at a time; from
+        any thread. Of a clip in a file or tar no more than a buffer is in memory.
 
         Raises SourceChangedError where the file is gone or shorter than it was.
         """

@@ -1,18 +1,25 @@
-"""Which caption file belongs to a picture file of a folder.
+"""Which caption file belongs to a picture or clip of a folder.
 
-`captions/` comes before captions beside the pictures. A picture under `images/` has its caption at
-the same place under `captions/`; without an `images/` folder, any picture does. The stem is the
-name without its last suffix, so `aaa.bbb.jpg` goes with `aaa.bbb.txt`.
+`captions/` comes before captions beside the pictures. A picture under `images/`, or a clip under
+`videos/`, has its caption at the same place under `captions/`; without that folder, any does. The
+stem is the name without its last suffix, so `aaa.bbb.jpg` goes with `aaa.bbb.txt`.
 """
 
 import os
 import stat
 
 from diffprep_resources.sources.fields import FieldKeys
-from diffprep_resources.sources.names import composed, inside, name_from_bytes, split_suffix
+from diffprep_resources.sources.names import (
+    Media,
+    composed,
+    inside,
+    name_from_bytes,
+    split_suffix,
+)
 
 CAPTION_SUFFIXES = ("txt", "caption", "json")
-IMAGES = "images/"
+MIRRORED: dict[Media, str] = {"pictures": "images/", "clips": "videos/"}
+"""The folder whose layout `captions/` has, where it is there."""
 CAPTIONS = "captions/"
 
 
@@ -23,30 +30,39 @@ def caption_suffixes(keys: FieldKeys) -> tuple[str, ...]:
     return CAPTION_SUFFIXES
 
 
-def caption_stem(picture_stem: str, *, has_images: bool) -> str | None:
-    """Where under `captions/` the caption of this picture would be, without suffix, or None."""
-    if has_images:
-        if not picture_stem.startswith(IMAGES):
-            return None
-        picture_stem = picture_stem.removeprefix(IMAGES)
-    return CAPTIONS + picture_stem
+def caption_stem(picture_stem: str, *, mirrored: str) -> str | None:
+    """Where under `captions/` the caption of this picture would be, without suffix, or None.
+
+    `mirrored` is the folder whose layout `captions/` has, with its slash, or '' for the root.
+    """
+    if not picture_stem.startswith(mirrored):
+        return None
+    return CAPTIONS + picture_stem.removeprefix(mirrored)
 
 
-def picture_stem(caption: str, *, has_images: bool) -> str | None:
+def picture_stem(caption: str, *, mirrored: str) -> str | None:
     """The stem of the picture that a caption file under `captions/` would belong to, or None."""
     if not caption.startswith(CAPTIONS):
         return None
     stem = split_suffix(caption)[0].removeprefix(CAPTIONS)
-    return IMAGES + stem if has_images else stem
+    return mirrored + stem
+
+
+def mirrored_folder(root: bytes, media: Media) -> str:
+    """The folder below `root` whose layout `captions/` has, with its slash; '' for the root."""
+    folder = MIRRORED[media]
+    return folder if os.path.isdir(root + b"/" + folder.encode()) else ""
 
 
 class CaptionFinder:
     """Finds captions for pictures that come folder by folder; keeps the names of one folder."""
 
-    def __init__(self, root: bytes, *, suffixes: tuple[str, ...]) -> None:
+    def __init__(
+        self, root: bytes, *, suffixes: tuple[str, ...], media: Media = "pictures"
+    ) -> None:
         self._root = root
         self._suffixes = suffixes
-        self._has_images = os.path.isdir(root + b"/images")
+        self._mirrored = mirrored_folder(root, media)
         self._has_captions = os.path.isdir(root + b"/captions")
         self._folders: dict[str, dict[str, str]] = {}
 
@@ -55,7 +71,7 @@ class CaptionFinder:
         stem = split_suffix(picture)[0]
         stems = [stem]
         if self._has_captions:
-            paired = caption_stem(stem, has_images=self._has_images)
+            paired = caption_stem(stem, mirrored=self._mirrored)
             stems = [paired, stem] if paired else stems
         for candidate in stems:
             found = self._with_suffix(candidate)

@@ -3,8 +3,10 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
+from diffprep_resources.clips.opening import ClipSource
 from diffprep_resources.errors import SampleReject, SettingError
 from diffprep_resources.sources.base import (
     FileStamp,
@@ -20,11 +22,13 @@ from diffprep_resources.sources.caption_files import (
     CAPTION_SUFFIXES,
     CaptionFinder,
     caption_suffixes,
+    mirrored_folder,
     picture_stem,
 )
 from diffprep_resources.sources.fields import FieldKeys, first_caption, parse_json
 from diffprep_resources.sources.local_files import (
     MAX_CAPTION_BYTES,
+    open_range,
     read_file,
     read_range,
     stamps_below,
@@ -75,11 +79,11 @@ class DirectorySource(Source):
 
     def _alone(self, captions: list[str], *, stems: set[str]) -> Counter[str]:
         """How many caption files of each suffix have no picture."""
-        has_images = os.path.isdir(self._root + b"/images")
+        mirrored = mirrored_folder(self._root, "pictures")
         alone: Counter[str] = Counter()
         for path in map(composed, captions):
             stem, suffix = split_suffix(path)
-            if stem not in stems and picture_stem(path, has_images=has_images) not in stems:
+            if stem not in stems and picture_stem(path, mirrored=mirrored) not in stems:
                 alone[f".{suffix} without a picture"] += 1
         return alone
 
@@ -139,3 +143,7 @@ class DirectorySource(Source):
     def read_image(self, location: Location) -> bytes:
         """The picture file's bytes."""
         return read_range(self._root, location)
+
+    def open_media(self, location: Location) -> AbstractContextManager[ClipSource]:
+        """The clip's bytes where they lie."""
+        return open_range(self._root, location)

@@ -1,4 +1,4 @@
-"""Which field of a sample is the picture and which the caption, and how a value is looked up.
+"""Which field of a sample is the picture or clip and which the caption; how a value is looked up.
 
 A key is a column, a member's suffix, or a dotted path into JSON (`json.meta.caption`).
 """
@@ -9,8 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from diffprep_resources.errors import SampleReject
+from diffprep_resources.sources.names import Media
 
 DEFAULT_IMAGE_KEYS = ("image", "jpg", "jpeg", "png", "webp", "img", "photo")
+DEFAULT_VIDEO_KEYS = ("video", "mp4", "clip", "webm", "mkv", "mov", "avi")
+_DEFAULT_KEYS: dict[Media, tuple[str, ...]] = {
+    "pictures": DEFAULT_IMAGE_KEYS,
+    "clips": DEFAULT_VIDEO_KEYS,
+}
 DEFAULT_CAPTION_KEYS = ("caption", "text", "txt", "description", "prompt")
 
 _DEEPEST_NAME = 4
@@ -18,12 +24,16 @@ _DEEPEST_NAME = 4
 
 @dataclass(frozen=True, slots=True)
 class FieldKeys:
-    """Keys in the order in which they are tried; `chosen_*`: the recipe named them itself."""
+    """Keys in the order in which they are tried; `chosen_*`: the recipe named them itself.
+
+    `media` is what a sample is; with clips, `image_keys` name them.
+    """
 
     image_keys: tuple[str, ...] = DEFAULT_IMAGE_KEYS
     caption_keys: tuple[str, ...] = DEFAULT_CAPTION_KEYS
     chosen_images: bool = False
     chosen_captions: bool = False
+    media: Media = "pictures"
 
 
 def field_keys(
@@ -32,15 +42,20 @@ def field_keys(
     caption_key: str | None = None,
     image_keys: Sequence[str] | None = None,
     caption_keys: Sequence[str] | None = None,
+    media: Media = "pictures",
 ) -> FieldKeys:
     """The keys of a recipe's `data_format`: the single key alone, else the list, else defaults."""
+    default = _DEFAULT_KEYS[media]
     images = _chosen(image_key, image_keys)
+    if images in ((), DEFAULT_IMAGE_KEYS):
+        images = default
     captions = _chosen(caption_key, caption_keys)
     return FieldKeys(
-        image_keys=images or DEFAULT_IMAGE_KEYS,
+        image_keys=images,
         caption_keys=captions or DEFAULT_CAPTION_KEYS,
-        chosen_images=images not in ((), DEFAULT_IMAGE_KEYS),
+        chosen_images=images != default,
         chosen_captions=captions not in ((), DEFAULT_CAPTION_KEYS),
+        media=media,
     )
 
 

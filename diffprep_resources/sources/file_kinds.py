@@ -1,10 +1,13 @@
-"""What kind of files hold a dataset's samples: tables, tars, or pictures; one reader for each."""
+"""What kind of files hold a dataset's samples: tables, tars, or loose pictures or clips; one reader
+for each."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import groupby
 from typing import Literal
 
+from diffprep_resources.clips.opening import ClipSource
 from diffprep_resources.sources.base import (
     FileStamp,
     Location,
@@ -14,12 +17,20 @@ from diffprep_resources.sources.base import (
 from diffprep_resources.sources.fields import FieldKeys
 from diffprep_resources.sources.huggingface import HuggingFaceSource
 from diffprep_resources.sources.metadata_files import is_metadata
-from diffprep_resources.sources.names import Root, is_picture, split_suffix, suffix_label
+from diffprep_resources.sources.names import (
+    Media,
+    Root,
+    is_clip,
+    is_picture,
+    split_suffix,
+    suffix_label,
+)
 from diffprep_resources.sources.pictures import PictureReader
 from diffprep_resources.sources.webdataset import WebDatasetSource
 
-Kind = Literal["parquet", "tar", "pictures"]
-FILES_PER_PART: dict[Kind, int] = {"parquet": 1, "tar": 1, "pictures": 4096}
+Kind = Literal["parquet", "tar", "pictures", "clips"]
+# To look at a clip costs what a hundred pictures do.
+FILES_PER_PART: dict[Kind, int] = {"parquet": 1, "tar": 1, "pictures": 4096, "clips": 256}
 
 
 def kind_of(path: str) -> Kind | None:
@@ -29,13 +40,25 @@ def kind_of(path: str) -> Kind | None:
         return None if is_metadata(path) else "parquet"
     if suffix == "tar":
         return "tar"
+    if is_clip(suffix):
+        return "clips"
     return "pictures" if is_picture(suffix) else None
 
 
-def main_kind(paths: Iterable[str]) -> Kind | None:
-    """The kind that the dataset is read as: tables before tars before loose pictures."""
+def holds(path: str, media: Media) -> bool:
+    """Whether a file holds samples by its name: a table, a tar, or one of these media itself."""
+    return kind_of(path) in ("parquet", "tar", media)
+
+
+def is_loose(path: str) -> bool:
+    """Whether a source file is a picture or clip itself; a table of clips may name it anything."""
+    return kind_of(path) not in ("parquet", "tar")
+
+
+def main_kind(paths: Iterable[str], *, media: Media) -> Kind | None:
+    """The kind that the dataset is read as: tables before tars before loose pictures or clips."""
     found = {kind_of(path) for path in paths}
-    kinds: tuple[Kind, ...] = ("parquet", "tar", "pictures")
+    kinds: tuple[Kind, ...] = ("parquet", "tar", media)
     return next((kind for kind in kinds if kind in found), None)
 
 
@@ -71,6 +94,9 @@ class KindReader:
 
     def read_image(self, location: Location) -> bytes:
         return self._of(kind_of(location.path)).read_image(location)
+
+    def open_media(self, location: Location) -> AbstractContextManager[ClipSource]:
+        return self._of(kind_of(location.path)).open_media(location)
 
     def num_samples(self, path: str) -> int:
         """Samples and rejects that the file will yield, without reading pictures."""

@@ -1,13 +1,16 @@
 """A local folder laid out like a Hub dataset, with parquet files; source_key is `<file>::<row>`."""
 
+import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from contextlib import contextmanager
+from itertools import islice, repeat
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from diffprep_resources.clips.opening import ClipSource
 from diffprep_resources.errors import SampleReject, SettingError, SourceChangedError
 from diffprep_resources.sources.base import (
     FILE_KEY,
@@ -24,8 +27,7 @@ from diffprep_resources.sources.base import (
 from diffprep_resources.sources.fields import DEFAULT_CAPTION_KEYS, FieldKeys, first_caption, lookup
 from diffprep_resources.sources.hub_layout import HubChoice, files_of_split
 from diffprep_resources.sources.local_files import (
-    MAX_IMAGE_BYTES,
-    file_status,
+    open_range,
     read_file,
     stamps_below,
     walk_files,
@@ -36,6 +38,13 @@ from diffprep_resources.sources.names import (
     path_to_bytes,
     split_suffix,
     suffix_label,
+)
+from diffprep_resources.sources.parquet_cells import (
+    CellPlace,
+    bytes_in_cell,
+    check_cell,
+    media_in_cell,
+    scalar_value,
 )
 from diffprep_resources.sources.parquet_fields import column_names, row_values
 from diffprep_resources.sources.parquet_rows import (
@@ -71,7 +80,9 @@ class HuggingFaceSource(Source):
         self._choice = choice or HubChoice()
         self._keys = keys or FieldKeys()
         self._image_columns: dict[str, Column] = {}
-        self._reader = RowReader()
+        self._holds_clips = self._keys.media == "clips"
+        # One clip is in memory, not a batch of them.
+        self._reader = RowReader(cache_bytes=0, at_once=1) if self._holds_clips else RowReader()
 
     @classmethod
     def below(cls, root: Root, *, keys: FieldKeys) -> "HuggingFaceSource":
@@ -105,8 +116,7 @@ class HuggingFaceSource(Source):
             )
         paths = files_of_split(sorted(tables), self._choice, readme=self._readme())
         other["parquet of another split"] = len(tables) - len(paths)
-        counts = dict(sorted((+other).items()))
-        return Listing(list(self._counted(paths)), counts)
+        return Listing(list(self._counted(paths)), dict(sorted((+other).items())))
 
     def _readme(self) -> str:
         try:
@@ -176,9 +186,11 @@ class HuggingFaceSource(Source):
             caption = caption_column(schema, self._keys)
         except SettingError:
             caption = None
-        names = list(dict.fromkeys(column.name for column in (image, caption) if column))
+        # A clip is read by `_value_of`, where `open_media` finds it again.
+        read = (caption,) if self._holds_clips else (image, caption)
+        names = list(dict.fromkeys(column.name for column in read if column))
         for group in range(len(starts) - 1):
-            scalars = group_rows(file, group, names)
+            scalars = group_rows(file, group, names) if names else repeat({})
             rows = range(starts[group], starts[group + 1])
             yield from self._group(path, scalars, rows=rows, columns=(image, caption))
 
@@ -192,7 +204,7 @@ class HuggingFaceSource(Source):
             for scalars in islice(found, len(rows)):
                 yield self._sample(Location(path, row=row), scalars=scalars, columns=columns)
                 row += 1
-        except UNREADABLE as error:
+        except (*UNREADABLE, IndexError) as error:
             reject = as_reject(error, what=f"{path}, rows {row} to {rows.stop - 1}")
         if rows.stop - row > MAX_ROW_REJECTS:
             key = member_key(path, f"{row}-{rows.stop - 1}")
@@ -207,38 +219,28 @@ class HuggingFaceSource(Source):
         key = member_key(location.path, location.row)
         image_at, caption_at = columns
         try:
-            value = _value(scalars[image_at.name], where=f"the picture of {key}")
-            image = self._picture(lookup(value, image_at.path), location)
-            caption = None
+            image = caption = None
+            if self._holds_clips:
+                check_cell(self._value_of(location, image_at), self._at(location))
+            else:
+                value = scalar_value(scalars[image_at.name], where=f"the picture of {key}")
+                image = bytes_in_cell(lookup(value, image_at.path), self._at(location))
             if caption_at is not None:
-                value = _value(scalars[caption_at.name], where=f"the caption of {key}")
+                value = scalar_value(scalars[caption_at.name], where=f"the caption of {key}")
                 caption = first_caption(lookup(value, caption_at.path), DEFAULT_CAPTION_KEYS)
         except SampleReject as reject:
             return rejected(key, location, reject)
         return SourceSample(key, location, image, caption)
 
-    def _picture(self, value: object, location: Location) -> bytes:
-        """The bytes in a cell, or of the file in the dataset's folder that it names."""
-        path = value
-        if isinstance(value, dict):
-            path = value.get("path")
-            value = value.get("bytes")
-        if isinstance(value, bytes):
-            if len(value) > MAX_IMAGE_BYTES:
-                message = f"{len(value)} bytes, at most {MAX_IMAGE_BYTES} are read"
-                raise SampleReject("too_large", message)
-            return value
-        if not isinstance(path, str) or not path:
-            raise SampleReject("no_image", f"row {location.row} of {location.path} has no picture")
-        if "://" in path:
-            message = f"{path} is an address, not a file of the dataset; it is not fetched"
-            raise SampleReject("source_missing", message)
-        beside = f"{os.path.dirname(location.path)}/{path}".lstrip("/")
-        for candidate in (path, beside):
-            if file_status(inside(self._root, candidate)) is not None:
-                return read_file(self._root, candidate)
-        message = f"{path} is not in the dataset's folder"
-        raise SampleReject("source_missing", message, transient=True)
+    def _value_of(self, location: Location, column: Column | None = None) -> object:
+        """The picture or clip of one row, as its cell has it."""
+        column = column or self._column(location.path)
+        path = inside(self._root, location.path)
+        value = self._reader.value(path, column=column.name, row=location.row)
+        return lookup(value, column.path)
+
+    def _at(self, location: Location) -> CellPlace:
+        return CellPlace(self._root, location, self._keys.media)
 
     def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
         """Values of every row, of the columns that the names lead to; bytes are not read."""
@@ -264,15 +266,31 @@ class HuggingFaceSource(Source):
 
     def read_image(self, location: Location) -> bytes:
         """The picture of one row."""
+        with self._as_bucketed(location):
+            return bytes_in_cell(self._value_of(location), self._at(location))
+
+    @contextmanager
+    def open_media(self, location: Location) -> Iterator[ClipSource]:
+        """The clip of one row: its bytes in memory, or the file that the row names."""
+        with self._as_bucketed(location):
+            found = media_in_cell(self._value_of(location), self._at(location))
+        if isinstance(found, bytes):
+            yield io.BytesIO(found)
+            return
+        with open_range(self._root, Location(found)) as clip:
+            yield clip
+
+    def _column(self, path: str) -> Column:
+        if path not in self._image_columns:
+            with open_parquet(inside(self._root, path)) as file:
+                self._image_columns[path] = image_column(file.schema_arrow, self._keys)
+        return self._image_columns[path]
+
+    @contextmanager
+    def _as_bucketed(self, location: Location) -> Iterator[None]:
+        """A block in which a row that is not as `bucket` saw it raises SourceChangedError."""
         try:
-            path = inside(self._root, location.path)
-            column = self._image_columns.get(location.path)
-            if column is None:
-                with open_parquet(path) as file:
-                    column = image_column(file.schema_arrow, self._keys)
-                self._image_columns[location.path] = column
-            value = self._reader.value(path, column=column.name, row=location.row)
-            return self._picture(lookup(value, column.path), location)
+            yield
         except (*UNREADABLE, SampleReject, IndexError) as error:
             if isinstance(error, OSError):
                 as_reject(error, what=location.path)
@@ -280,10 +298,3 @@ class HuggingFaceSource(Source):
                 f"source changed since bucket: row {location.row} of {location.path} ({error}); "
                 "run download and bucket again, as `diffprep run` does"
             ) from error
-
-
-def _value(scalar: pa.Scalar, *, where: str) -> object:
-    try:
-        return scalar.as_py()
-    except UnicodeDecodeError as error:
-        raise SampleReject("caption_encoding", f"{where} is not UTF-8: {error.reason}") from error

@@ -5,8 +5,12 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import BinaryIO
 
+from diffprep_resources.clips.file_slice import file_slice
+from diffprep_resources.clips.opening import ClipSource
 from diffprep_resources.errors import SampleReject, SourceAccessError, SourceChangedError
 from diffprep_resources.sources.base import FileStamp, Location
 from diffprep_resources.sources.names import Root, inside, name_from_bytes
@@ -110,12 +114,28 @@ def read_file(root: Root, path: str, *, max_bytes: int = MAX_IMAGE_BYTES) -> byt
     Raises SampleReject: unsafe_name, source_missing (transient), unreadable_file, or too_large
     above `max_bytes`. An error of the disk or network itself propagates.
     """
+    with _regular_file(root, path) as (file, status):
+        data = file.read(max_bytes + 1) if status.st_size <= max_bytes else None
+    if data is None or len(data) > max_bytes:
+        message = f"{path} holds more than {max_bytes} bytes, the most that is read"
+        raise SampleReject("too_large", message)
+    return data
+
+
+def check_file(root: Root, path: str) -> None:
+    """Raises SampleReject, as `read_file`, where the file cannot be opened; reads none of it."""
+    with _regular_file(root, path):
+        pass
+
+
+@contextmanager
+def _regular_file(root: Root, path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     try:
         with open(inside(root, path), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise SampleReject("unreadable_file", f"{path} is not a regular file")
-            data = file.read(max_bytes + 1) if status.st_size <= max_bytes else None
+            yield file, status
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ELOOP):
             raise SampleReject("source_missing", f"{path} is gone", transient=True) from error
@@ -123,10 +143,6 @@ def read_file(root: Root, path: str, *, max_bytes: int = MAX_IMAGE_BYTES) -> byt
             message = f"{path}: {error.strerror}"
             raise SampleReject("unreadable_file", message, transient=True) from error
         raise
-    if data is None or len(data) > max_bytes:
-        message = f"{path} holds more than {max_bytes} bytes, the most that is read"
-        raise SampleReject("too_large", message)
-    return data
 
 
 def read_range(root: Root, location: Location) -> bytes:
@@ -150,6 +166,29 @@ def read_range(root: Root, location: Location) -> bytes:
     if len(data) < location.length:
         raise _changed(location, f"it ends before byte {location.offset + location.length}")
     return data
+
+
+def file_path(root: Root, path: str) -> Path:
+    """The file `path` below `root`, for what takes a Path. Raises SampleReject (unsafe_name)."""
+    return Path(os.fsdecode(inside(root, path)))
+
+
+@contextmanager
+def open_range(root: Root, location: Location) -> Iterator[ClipSource]:
+    """The file of `location`, or its range of a file, opened where it lies.
+
+    Raises SourceChangedError where it is no longer there.
+    """
+    path = file_path(root, location.path)
+    if not path.is_file():
+        raise _changed(location, "the file is gone")
+    if location.offset < 0:
+        yield path
+        return
+    if path.stat().st_size < location.offset + location.length:
+        raise _changed(location, f"it ends before byte {location.offset + location.length}")
+    with file_slice(path, offset=location.offset, length=location.length) as clip:
+        yield clip
 
 
 def read_at(descriptor: int, *, offset: int, length: int) -> bytes:

@@ -1,7 +1,7 @@
-"""Metadata files of an image folder: metadata.jsonl, .csv or .parquet beside or above pictures.
+"""Metadata files of a folder: metadata.jsonl, .csv or .parquet beside or above pictures or clips.
 
-Each row names a picture by `file_name`, relative to the metadata file's folder, and holds its
-caption under one of the caption keys. A picture that several rows name has all their captions.
+Each row names a picture or clip by `file_name`, relative to the metadata file's folder, and holds
+its caption under one of the caption keys. One that several rows name has all their captions.
 """
 
 import codecs
@@ -24,6 +24,7 @@ METADATA_NAMES = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 MAX_LINE_BYTES = 16 << 20
 _ROWS = 4096
 _NAME_KEYS = ("file_name", "image", "image_file_name")
+_CLIP_NAME_KEYS = ("video", "video_file_name")
 # A longer cell of a CSV is an error; the csv module's own limit, 128 KiB, is a caption's length.
 csv.field_size_limit(MAX_LINE_BYTES)
 
@@ -67,10 +68,10 @@ def named_rows(root: Root, path: str) -> Iterator[tuple[str, Mapping[str, object
     named = False
     try:
         for row in metadata_rows(root, path):
-            name = next((row[key] for key in _NAME_KEYS if isinstance(row.get(key), str)), None)
-            named |= name is not None
+            names = list(_names(row))
+            named |= bool(names)
             # Windows' backslashes too; a name that really holds one is found as it is written.
-            for spelt in {str(name or ""), str(name or "").replace("\\", "/")} - {""}:
+            for spelt in {*names, *(name.replace("\\", "/") for name in names)} - {""}:
                 picture = composed(posixpath.normpath(posixpath.join(folder, spelt)))
                 if is_safe(picture):
                     yield picture, row
@@ -78,6 +79,14 @@ def named_rows(root: Root, path: str) -> Iterator[tuple[str, Mapping[str, object
         raise as_reject(error, what=path) from error
     if not named:
         raise SampleReject("no_caption", "no row of it names a picture; file_name does so")
+
+
+def _names(row: Mapping[str, object]) -> Iterator[str]:
+    """The names that a row gives its picture and its clip."""
+    for keys in (_NAME_KEYS, _CLIP_NAME_KEYS):
+        name = next((row[key] for key in keys if isinstance(row.get(key), str)), None)
+        if name is not None:
+            yield str(name)
 
 
 def _as_read(caption: object) -> object:
@@ -121,7 +130,7 @@ def _parquet_rows(file: io.BufferedReader) -> Iterator[Mapping[str, object]]:
         names = [
             field.name
             for field in table.schema_arrow
-            if not _is_binary(str(field.type)) or field.name in _NAME_KEYS
+            if not _is_binary(str(field.type)) or field.name in (*_NAME_KEYS, *_CLIP_NAME_KEYS)
         ]
         for batch in table.iter_batches(_ROWS, columns=names, use_threads=False):
             yield from batch.to_pylist()

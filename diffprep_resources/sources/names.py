@@ -7,12 +7,18 @@ written `\x5c`, so that every name has exactly one text and every text one name.
 import re
 import unicodedata
 from abc import ABC, abstractmethod
+from typing import Literal
 
 from diffprep_resources.errors import SampleReject
 
 _PICTURES = frozenset(
     ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jxl")
 )
+_CLIPS = frozenset(
+    ("mp4", "m4v", "mov", "mkv", "webm", "avi", "ts", "m2ts", "mpg", "mpeg", "flv", "wmv", "ogv")
+)
+Media = Literal["pictures", "clips"]
+NOUNS: dict[Media, str] = {"pictures": "picture", "clips": "clip"}
 _TO_ESCAPE = re.compile(r"\\(?=x[0-9a-f]{2})|[\udc80-\udcff]")
 _ESCAPED = re.compile(r"\\x(5c|[89a-f][0-9a-f])")
 
@@ -82,6 +88,16 @@ def split_suffix(path: str) -> tuple[str, str]:
 def is_picture(suffix: str) -> bool:
     """Whether a lower-case suffix names a picture format."""
     return suffix in _PICTURES
+
+
+def is_clip(suffix: str) -> bool:
+    """Whether a lower-case suffix names a container of clips. A gif is a picture."""
+    return suffix in _CLIPS
+
+
+def is_media(suffix: str, media: Media) -> bool:
+    """Whether a lower-case suffix names a format of these media."""
+    return is_clip(suffix) if media == "clips" else is_picture(suffix)
 
 
 def composed(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Rows of parquet files: which columns hold picture and caption, read in order or at random."""
+"""Rows of parquet files: which columns hold media and caption, read in order or at random."""
 
 import threading
 from bisect import bisect_right
@@ -66,14 +66,14 @@ def group_starts(file: pq.ParquetFile) -> list[int]:
 
 
 def image_column(schema: pa.Schema, keys: FieldKeys) -> Column:
-    """The first image key's column that can hold pictures. Raises SettingError without one."""
+    """The first image key's column that can hold pictures or clips. Raises SettingError without."""
     found = list(_columns(schema, keys.image_keys))
     for column, kind in found:
         if _holds_pictures(kind):
             return column
     listed = "; ".join(f"{column.name} is {kind}" for column, kind in found)
     raise SettingError(
-        f"no column holds the pictures: tried {list(keys.image_keys)}, "
+        f"no column holds the {keys.media}: tried {list(keys.image_keys)}, "
         f"{f'but {listed}; ' if found else ''}allowed are binary, struct<bytes, path> and a path, "
         "or an entry of a list of these, such as images.0; "
         f"the columns are {schema.names}; set data_format.image_key"
@@ -130,11 +130,11 @@ def _holds_pictures(kind: pa.DataType) -> bool:
 
 
 def group_rows(
-    file: pq.ParquetFile, group: int, columns: list[str]
+    file: pq.ParquetFile, group: int, columns: list[str], *, at_once: int = BATCH_ROWS
 ) -> Iterator[dict[str, pa.Scalar]]:
     """The rows of one row group, a scalar per column, decoding a few rows at a time."""
     batches = file.iter_batches(
-        batch_size=BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False
+        batch_size=at_once, row_groups=[group], columns=columns, use_threads=False
     )
     for batch in batches:
         arrays = {name: batch.column(batch.schema.names.index(name)) for name in columns}
@@ -145,18 +145,20 @@ def group_rows(
 class RowReader:
     """Single values of a column, from any thread; decodes each row group once when read in order.
 
-    Keeps the values read last, up to `cache_bytes`, and one place to go on from.
+    Keeps the values read last, up to `cache_bytes`, and one place to go on from; decodes `at_once`
+    rows together.
     """
 
-    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(self, cache_bytes: int = CACHE_BYTES, at_once: int = BATCH_ROWS) -> None:
         self._cache_bytes = cache_bytes
+        self._at_once = at_once
         self._lock = threading.Lock()
         self._values: OrderedDict[tuple[bytes, str, int], tuple[object, int]] = OrderedDict()
         self._held = 0
         self._place: _Place | None = None
 
-    def __reduce__(self) -> tuple[type["RowReader"], tuple[int]]:
-        return RowReader, (self._cache_bytes,)
+    def __reduce__(self) -> tuple[type["RowReader"], tuple[int, int]]:
+        return RowReader, (self._cache_bytes, self._at_once)
 
     def value(self, path: bytes, *, column: str, row: int) -> object:
         """The value at `row`. Raises IndexError past the end, and what pyarrow raises."""
@@ -172,7 +174,7 @@ class RowReader:
         if place is None or not place.leads_to(path, column, row):
             if place is not None:
                 place.file.close()
-            place = _Place.before(path, column, row)
+            place = _Place.before(path, column, row, at_once=self._at_once)
         while place.next_row <= row:
             scalars = next(place.rows, None)
             if scalars is None:
@@ -202,14 +204,14 @@ class _Place:
         return self.version == (path, column) and self.next_row <= row < self.end_row
 
     @classmethod
-    def before(cls, path: bytes, column: str, row: int) -> "_Place":
+    def before(cls, path: bytes, column: str, row: int, *, at_once: int) -> "_Place":
         file = open_parquet(path)
         starts = group_starts(file)
         if not 0 <= row < starts[-1]:
             file.close()
             raise IndexError(f"row {row} of {starts[-1]}")
         group = bisect_right(starts, row) - 1
-        rows = group_rows(file, group, [column])
+        rows = group_rows(file, group, [column], at_once=at_once)
         return cls((path, column), file, rows, starts[group], starts[group + 1])
 
 

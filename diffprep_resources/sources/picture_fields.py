@@ -10,13 +10,15 @@ from diffprep_resources.sources.base import FileStamp, PlainText, SampleFields
 from diffprep_resources.sources.caption_files import CaptionFinder
 from diffprep_resources.sources.fields import field_of, names_in, parse_json
 from diffprep_resources.sources.local_files import MAX_CAPTION_BYTES, file_status, read_file
+from diffprep_resources.sources.local_tables import LocalTables
 from diffprep_resources.sources.metadata_files import (
     METADATA_NAMES,
     is_metadata,
     metadata_rows,
     named_rows,
 )
-from diffprep_resources.sources.names import Root, composed, inside, split_suffix
+from diffprep_resources.sources.names import Media, Root, composed, inside, split_suffix
+from diffprep_resources.sources.video_tables import is_video_table
 
 PICTURES_LOOKED_AT = 32
 
@@ -34,10 +36,12 @@ def metadata_above(root: Root, picture: str) -> str | None:
     return None
 
 
-def local_field_stamps(root: bytes, stamps: Iterable[FileStamp]) -> Iterator[FileStamp]:
+def local_field_stamps(
+    root: bytes, stamps: Iterable[FileStamp], *, media: Media = "pictures"
+) -> Iterator[FileStamp]:
     """The stamps with the file of each picture's fields: its caption file where that is JSON or
     metadata, else a JSON file where its caption may lie, else a metadata file above."""
-    finder = CaptionFinder(root, suffixes=("json",))
+    finder = CaptionFinder(root, suffixes=("json",), media=media)
     by_folder: dict[str, str | None] = {}
     for stamp in stamps:
         if stamp.caption_path is not None and _holds_fields(stamp.caption_path):
@@ -64,7 +68,7 @@ def local_field_stamps(root: bytes, stamps: Iterable[FileStamp]) -> Iterator[Fil
 
 
 def _holds_fields(path: str) -> bool:
-    return is_metadata(path) or split_suffix(path)[1] == "json"
+    return is_metadata(path) or is_video_table(path) or split_suffix(path)[1] == "json"
 
 
 class PictureFields:
@@ -72,6 +76,7 @@ class PictureFields:
 
     def __init__(self, root: Root) -> None:
         self._root = root
+        self._tables = LocalTables(root)
         self._rows: tuple[object, dict[str, tuple[object, ...]]] | None = None
 
     def fields(self, stamps: Iterable[FileStamp], names: Sequence[str]) -> Iterator[SampleFields]:
@@ -83,7 +88,7 @@ class PictureFields:
             if path is not None and is_metadata(path):
                 values = self._metadata(path, stamp, names).get(composed(stamp.path), nothing)
             elif path is not None and _holds_fields(path):
-                parsed = self._parsed(path)
+                parsed = self._parsed(path, stamp.path)
                 values = tuple(field_of(parsed, name) for name in names)
             yield SampleFields(stamp.path, values)
 
@@ -95,14 +100,18 @@ class PictureFields:
             path = stamp.caption_path
             if path is None or path in seen or not _holds_fields(path):
                 continue
-            seen.add(path)
+            if not is_video_table(path):
+                seen.add(path)
             if is_metadata(path):
                 found |= self._metadata_names(path)
             else:
-                found |= names_in(self._parsed(path))
+                found |= names_in(self._parsed(path, stamp.path))
         return found
 
-    def _parsed(self, path: str) -> object:
+    def _parsed(self, path: str, picture: str) -> object:
+        if is_video_table(path):
+            entry = self._tables.entry(path, picture)
+            return entry.stated if entry else None
         try:
             data = read_file(self._root, path, max_bytes=MAX_CAPTION_BYTES)
             return parse_json(data, where=path)

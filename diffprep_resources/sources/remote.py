@@ -5,14 +5,14 @@ parts. A file that is not there when it is needed is fetched again, at its liste
 """
 
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import xxhash
 
+from diffprep_resources.clips.opening import ClipSource
 from diffprep_resources.compute.base import Report, unheard
 from diffprep_resources.errors import SampleReject, SettingError
 from diffprep_resources.sources.base import (
@@ -26,56 +26,20 @@ from diffprep_resources.sources.base import (
 )
 from diffprep_resources.sources.fields import FieldKeys
 from diffprep_resources.sources.file_kinds import FILES_PER_PART, Kind, KindReader, main_kind
-from diffprep_resources.sources.local_files import file_status
-from diffprep_resources.sources.names import FileRoot, inside
+from diffprep_resources.sources.local_files import file_path, file_status
+from diffprep_resources.sources.names import Media, inside
+from diffprep_resources.sources.remote_catalog import Catalog, ListedFile
 from diffprep_resources.sources.remote_store import RemoteFile, RemoteStore
 from diffprep_resources.sources.shapes import Chosen, Shape
 from diffprep_resources.sources.transfer import fetch, version_time_s
+from diffprep_resources.sources.video_tables import MERGED_TABLE, RAW_PROMPTS, RAW_VIDEOS
 from diffprep_resources.storage.locks import hold
 
 LOCK_WAIT_S = 24 * 3600.0
 FETCHES_AT_ONCE = 8
 MAX_README_BYTES = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class ListedFile:
-    """A file of the source and the caption or metadata file that goes with it."""
-
-    file: RemoteFile
-    caption: RemoteFile | None = None
-
-
-class Catalog(FileRoot, ABC):
-    """What was listed last, and where its bytes belong. Picklable; reads what it needs."""
-
-    @abstractmethod
-    def origin(self) -> str | None:
-        """The place that was listed; None when nothing was."""
-
-    @abstractmethod
-    def asked(self) -> str | None:
-        """What was asked of the place."""
-
-    @abstractmethod
-    def revision(self) -> str | None:
-        """The revision that was listed."""
-
-    @abstractmethod
-    def files(self) -> dict[str, ListedFile]:
-        """Every file that is still there, by path."""
-
-    @abstractmethod
-    def find(self, path: str) -> RemoteFile | None:
-        """The source or caption file of this path."""
-
-    @abstractmethod
-    def expect(self, part: str, listed: ListedFile, *, revision: str | None) -> None:
-        """Take a file for one of this part's, before the list on disk says so."""
-
-    @abstractmethod
-    def lock(self, path: str) -> Path:
-        """The lock to hold while the file is fetched."""
+NOT_THERE = "not there"
+"""The version of a clip that the source's table names and the source does not hold."""
 
 
 class RemoteSource(Source):
@@ -88,6 +52,7 @@ class RemoteSource(Source):
         self._shape = shape
         self._catalog = catalog
         self._reader = KindReader(catalog, keys=keys)
+        self._media: Media = keys.media
         self._listed: dict[str, ListedFile] | None = None
         self._revision: str | None = None
         self.files_per_part = 1
@@ -113,10 +78,17 @@ class RemoteSource(Source):
         found = self.store.listing(pinned=pinned)
         by_path = {file.path: file for file in found.files}
         chosen = self._shape.chosen(
-            sorted(by_path), readme=lambda: self._readme(by_path, found.revision)
+            sorted(by_path), read=lambda path: self._whole(by_path[path], found.revision)
         )
-        if chosen.paths:
-            self.store.check_access(by_path[chosen.paths[0]], revision=found.revision)
+        if chosen.table == RAW_PROMPTS:
+            raise SettingError(
+                f"{self.store.origin}: {RAW_VIDEOS} and {RAW_PROMPTS} are read of a folder on this "
+                "machine only; fetch it and run `diffprep video-index` there, which writes "
+                f"{MERGED_TABLE}"
+            )
+        there = next((by_path[path] for path in chosen.paths if path in by_path), None)
+        if there is not None:
+            self.store.check_access(there, revision=found.revision)
         self._listed = _with_captions(chosen, by_path)
         self._revision = found.revision
         self.files_per_part = chosen.files_per_part
@@ -132,20 +104,21 @@ class RemoteSource(Source):
             )
         self._listed = catalog.files()
         self._revision = catalog.revision()
-        kind = main_kind(self._listed) or "pictures"
+        kind = main_kind(self._listed, media=self._media) or self._media
         self.files_per_part = FILES_PER_PART[kind]
         count = _num_samples(kind)
         return Listing([SourceFile(path, count) for path in sorted(self._listed)], {})
 
-    def _readme(self, by_path: dict[str, RemoteFile], revision: str | None) -> str:
-        """The dataset's card, which may name its splits."""
-        card = by_path.get("README.md")
-        if card is None or card.size > MAX_README_BYTES:
-            return ""
+    def _whole(self, file: RemoteFile, revision: str | None) -> bytes:
+        """The dataset's card, which may name its splits, or a table of clips."""
+        if file.path == "README.md" and file.size > MAX_README_BYTES:
+            return b""
+        if self._catalog.find(file.path) == file and self._is_here(file.path):
+            return file_path(self._catalog, file.path).read_bytes()
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "README.md"
-            self._fetch(card, path, revision=revision)
-            return path.read_bytes().decode("utf-8", "replace")
+            path = Path(folder) / "file"
+            self._fetch(file, path, revision=revision)
+            return path.read_bytes()
 
     def revision(self) -> str | None:
         return self._catalog.revision() if self._listed is None else self._revision
@@ -211,6 +184,10 @@ class RemoteSource(Source):
         self._bring(location.path)
         return self._reader.read_image(location)
 
+    def open_media(self, location: Location) -> AbstractContextManager[ClipSource]:
+        self._bring(location.path)
+        return self._reader.open_media(location)
+
     def other_members(self, path: str) -> dict[str, int]:
         return self._reader.other_members(path)
 
@@ -239,6 +216,8 @@ class RemoteSource(Source):
 
     def _is_here(self, path: str) -> bool:
         file = self._catalog.find(path)
+        if file is not None and file.version == NOT_THERE:
+            return True
         try:
             status = file_status(inside(self._catalog, path))
         except SampleReject:
@@ -282,7 +261,10 @@ class RemoteSource(Source):
 def _with_captions(chosen: Chosen, by_path: dict[str, RemoteFile]) -> dict[str, ListedFile]:
     captions = chosen.captions
     return {
-        path: ListedFile(by_path[path], by_path[captions[path]] if path in captions else None)
+        path: ListedFile(
+            by_path.get(path) or RemoteFile(path, 0, NOT_THERE),
+            by_path[captions[path]] if path in captions else None,
+        )
         for path in chosen.paths
     }
 
@@ -292,7 +274,7 @@ def _paths_of(stamp: FileStamp) -> list[str]:
 
 
 def _num_samples(kind: Kind) -> int | None:
-    return 1 if kind == "pictures" else None
+    return None if kind in ("parquet", "tar") else 1
 
 
 def _number(version: str) -> int:

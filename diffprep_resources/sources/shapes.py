@@ -1,24 +1,41 @@
-"""Which of a store's files are taken, by names alone: a Hub dataset, a folder, a set of tars."""
+"""Which of a store's files are taken: a Hub dataset, a folder, a set of tars.
+
+By names alone, but for a table of clips, which may name what is not there.
+"""
 
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diffprep_resources.errors import SettingError
-from diffprep_resources.sources.caption_files import CAPTION_SUFFIXES, CAPTIONS, caption_stem
+from diffprep_resources.sources.caption_files import (
+    CAPTION_SUFFIXES,
+    CAPTIONS,
+    MIRRORED,
+    caption_stem,
+)
 from diffprep_resources.sources.file_kinds import (
     FILES_PER_PART,
     Kind,
     counted_by_suffix,
+    holds,
     kind_of,
     main_kind,
     of_kind,
 )
 from diffprep_resources.sources.hub_layout import HubChoice, files_of_split
 from diffprep_resources.sources.metadata_files import is_metadata, metadata_of
-from diffprep_resources.sources.names import composed, is_hidden, is_safe, split_suffix
+from diffprep_resources.sources.names import Media, composed, is_hidden, is_safe, split_suffix
+from diffprep_resources.sources.video_tables import (
+    FILES_OF,
+    VIDEOS,
+    ReadFile,
+    entries_by_path,
+    table_among,
+    table_entries,
+)
 
 MAX_NAME_BYTES = 255
 COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
@@ -26,12 +43,16 @@ COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The files to read, sorted, with the caption or metadata file of those that have one."""
+    """The files to read, sorted, with the caption or metadata file of those that have one.
+
+    With a `table` of clips these are what it names too, whether they are there or not.
+    """
 
     kind: Kind
     paths: list[str]
     captions: Mapping[str, str] = field(default_factory=dict)
     other_files: Mapping[str, int] = field(default_factory=dict)
+    table: str | None = None
 
     @property
     def files_per_part(self) -> int:
@@ -42,8 +63,11 @@ class Shape(ABC):
     """How names in a place are to be understood. Picklable."""
 
     @abstractmethod
-    def chosen(self, paths: Sequence[str], *, readme: Callable[[], str]) -> Chosen:
-        """The files to read among all `paths`. Raises SettingError where there are none."""
+    def chosen(self, paths: Sequence[str], *, read: ReadFile) -> Chosen:
+        """The files to read among all `paths`; `read` gives the bytes of one.
+
+        Raises SettingError where there are none, SourceAccessError for a table that cannot be used.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,63 +77,84 @@ class HubShape(Shape):
     where: str
     choice: HubChoice
     caption_suffixes: tuple[str, ...] = CAPTION_SUFFIXES
+    media: Media = "pictures"
 
-    def chosen(self, paths: Sequence[str], *, readme: Callable[[], str]) -> Chosen:
+    def chosen(self, paths: Sequence[str], *, read: ReadFile) -> Chosen:
         plain, other = _plain(paths)
-        data = [path for path in plain if kind_of(path) is not None]
-        if not data:
-            raise self._holds_nothing(plain, other)
         choice = self.choice
         wanted = choice.data_files is not None
-        kind = main_kind(data)
+        table = table_among(plain) if self.media == "clips" else None
+        if table is not None and not wanted:
+            self._check_no_split(table)
+            return _of_table(table, plain, other, read=read)
+        data = [path for path in plain if holds(path, self.media)]
+        if not data:
+            raise self._holds_nothing(plain, other)
+        kind = main_kind(data, media=self.media)
         # Patterns may ask for a kind that goes after another one.
         taken = files_of_split(
             sorted(data if wanted or kind is None else of_kind(data, kind)),
             choice,
-            readme=readme(),
+            readme=read("README.md").decode("utf-8", "replace") if "README.md" in paths else "",
         )
-        kind = main_kind(taken) or "pictures"
+        kind = main_kind(taken, media=self.media) or self.media
         taken = of_kind(taken, kind)
         rest = sorted(set(plain) - set(taken))
-        captions = (
-            _picture_captions(taken, rest, self.caption_suffixes) if kind == "pictures" else {}
-        )
-        unused = [path for path in rest if path not in set(captions.values())]
+        is_loose = kind == self.media
+        captions = {}
+        if is_loose and table is not None:
+            captions = dict.fromkeys(taken, table)
+        elif is_loose:
+            captions = _captions(taken, rest, self.caption_suffixes, self.media)
+        unused = sorted(set(rest).difference(captions.values()))
         other += counted_by_suffix(path for path in unused if kind_of(path) != kind)
         if left := sum(kind_of(path) == kind for path in unused):
             other[f"{kind} of another split"] = left
         return Chosen(kind, taken, captions, dict(sorted((+other).items())))
+
+    def _check_no_split(self, table: str) -> None:
+        asked = {"hf_split": self.choice.split, "hf_name": self.choice.name}
+        for key, value in asked.items():
+            if value not in (None, "train"):
+                raise SettingError(
+                    f"source.{key}: {self.where} is read by its table of clips, {table}, which "
+                    f"knows no splits or configurations; leave out {key}, got {value!r}"
+                )
 
     def _holds_nothing(self, plain: Sequence[str], other: Counter[str]) -> SettingError:
         script = next((path for path in sorted(plain) if re.fullmatch(r"[^/]+\.py", path)), None)
         if script is not None:
             return SettingError(
                 f"source.hf_dataset: {self.where} holds a loading script ({script}), which is not "
-                "run, and no parquet files, tars or pictures; take a copy in one of these, such as "
-                "the Hub's own (source.hf_revision: refs/convert/parquet)"
+                f"run, and no parquet files, tars or {self.media}; take a copy in one of these, "
+                "such as the Hub's own (source.hf_revision: refs/convert/parquet)"
             )
         found = dict(sorted((other + counted_by_suffix(plain)).items())) or "nothing"
         return SettingError(
-            f"source.hf_dataset must hold parquet files, tars or pictures; {self.where} holds "
+            f"source.hf_dataset must hold parquet files, tars or {self.media}; {self.where} holds "
             f"{found}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class FolderShape(Shape):
-    """Pictures with captions in `captions/` or beside them."""
+    """Pictures or clips with captions in `captions/` or beside them, or clips with a table."""
 
     where: str
     caption_suffixes: tuple[str, ...] = CAPTION_SUFFIXES
+    media: Media = "pictures"
 
-    def chosen(self, paths: Sequence[str], *, readme: Callable[[], str]) -> Chosen:
+    def chosen(self, paths: Sequence[str], *, read: ReadFile) -> Chosen:
         plain, other = _plain(paths)
-        pictures = [path for path in plain if kind_of(path) == "pictures"]
+        table = table_among(plain) if self.media == "clips" else None
+        if table is not None:
+            return _of_table(table, plain, other, read=read)
+        pictures = [path for path in plain if kind_of(path) == self.media]
         rest = sorted(set(plain) - set(pictures))
-        captions = _picture_captions(sorted(pictures), rest, self.caption_suffixes)
+        captions = _captions(sorted(pictures), rest, self.caption_suffixes, self.media)
         unused = set(rest) - set(captions.values())
         other += counted_by_suffix(unused)
-        return Chosen("pictures", sorted(pictures), captions, dict(sorted(other.items())))
+        return Chosen(self.media, sorted(pictures), captions, dict(sorted(other.items())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +162,15 @@ class TarShape(Shape):
     """Uncompressed tars."""
 
     where: str
+    media: Media = "pictures"
 
-    def chosen(self, paths: Sequence[str], *, readme: Callable[[], str]) -> Chosen:
+    def chosen(self, paths: Sequence[str], *, read: ReadFile) -> Chosen:
         plain, other = _plain(paths)
         packed = [path for path in plain if path.lower().endswith(COMPRESSED)]
         if packed:
             raise SettingError(
-                f"source.input_path must match uncompressed tars, got {packed[0]}: pictures are "
-                "read at random places, which a compressed tar does not allow; decompress it"
+                f"source.input_path must match uncompressed tars, got {packed[0]}: {self.media} "
+                "are read at random places, which a compressed tar does not allow; decompress it"
             )
         tars = of_kind(plain, "tar")
         other += counted_by_suffix(set(plain) - set(tars))
@@ -134,6 +180,22 @@ class TarShape(Shape):
                 f"found instead: {dict(other) or 'nothing'}"
             )
         return Chosen("tar", tars, {}, dict(sorted(other.items())))
+
+
+def _of_table(table: str, plain: Sequence[str], other: Counter[str], *, read: ReadFile) -> Chosen:
+    """The clips below videos/ and all that the table names."""
+    clips = [path for path in plain if kind_of(path) == "clips"]
+    taken = {path for path in clips if path.startswith(f"{VIDEOS}/")}
+    there = {composed(path): path for path in plain}
+    for name, entry in entries_by_path(table_entries(table, read)).items():
+        taken.add(there.get(name, entry.path))
+    rest = set(plain) - taken - set(FILES_OF[table])
+    if outside := len(rest.intersection(clips)):
+        other[f"clips outside {VIDEOS}/"] = outside
+    other += counted_by_suffix(rest.difference(clips))
+    paths = sorted(taken)
+    captions = dict.fromkeys(paths, table)
+    return Chosen("clips", paths, captions, dict(sorted(other.items())), table)
 
 
 def _plain(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
@@ -158,8 +220,8 @@ def _plain(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
     return plain, other
 
 
-def _picture_captions(
-    pictures: Sequence[str], others: Sequence[str], suffixes: tuple[str, ...]
+def _captions(
+    pictures: Sequence[str], others: Sequence[str], suffixes: tuple[str, ...], media: Media
 ) -> dict[str, str]:
     """The metadata file or caption file of each picture that has one."""
     metadata = frozenset(path for path in others if is_metadata(path))
@@ -171,12 +233,13 @@ def _picture_captions(
             or suffixes.index(suffix) < suffixes.index(split_suffix(texts[stem])[1])
         ):
             texts[stem] = path
-    has_images = any(path.startswith("images/") for path in (*pictures, *others))
+    is_there = any(path.startswith(MIRRORED[media]) for path in (*pictures, *others))
+    folder = MIRRORED[media] if is_there else ""
     has_captions = any(path.startswith(CAPTIONS) for path in others)
     found = {}
     for picture in pictures:
         stem = split_suffix(composed(picture))[0]
-        mirrored = caption_stem(stem, has_images=has_images) if has_captions else None
+        mirrored = caption_stem(stem, mirrored=folder) if has_captions else None
         caption = metadata_of(picture, metadata) or texts.get(mirrored or "") or texts.get(stem)
         if caption is not None:
             found[picture] = caption

@@ -1,4 +1,4 @@
-"""The pictures of a tar and the captions that belong to them, from the list of its members.
+"""The pictures or clips of a tar and the captions that belong to them, from its list of members.
 
 A picture's stem is its name without the last suffix: `aaa.bbb.jpg` goes with `aaa.bbb.txt`. Where
 no member has that stem, WebDataset's key (the name up to the first dot) is tried, so that
@@ -15,9 +15,11 @@ from diffprep_resources.errors import SampleReject
 from diffprep_resources.sources.base import FILE_KEY
 from diffprep_resources.sources.fields import FieldKeys, splits
 from diffprep_resources.sources.names import (
+    NOUNS,
+    Media,
     composed,
     is_hidden,
-    is_picture,
+    is_media,
     split_suffix,
     suffix_label,
 )
@@ -25,8 +27,11 @@ from diffprep_resources.sources.tar_headers import TarMember
 from diffprep_resources.sources.tar_links import followed
 
 MAX_NAME = 4096
-_NAMELESS_PICTURES = frozenset({"image", "img", "photo"})
-"""Default image keys that name no format; members with these suffixes are pictures too."""
+_NAMELESS: dict[Media, frozenset[str]] = {
+    "pictures": frozenset({"image", "img", "photo"}),
+    "clips": frozenset({"video", "clip"}),
+}
+"""Default keys that name no format; members with these suffixes are pictures or clips too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ def tar_index(members: Iterable[TarMember], *, keys: FieldKeys) -> TarIndex:
     index.stems = set(map(composed, stems))
     taken = {*stems, FILE_KEY}
     index.pictures = [*_keyed(found, taken=taken), *_unsafe(unsafe.values(), taken=taken)]
-    _count_fields(index)
+    _count_fields(index, keys.media)
     return index
 
 
@@ -140,7 +145,7 @@ def _is_picture(name: str, keys: FieldKeys) -> bool:
     if keys.chosen_images:
         wanted = {key.lower() for key in keys.image_keys}
         return suffix in wanted or first_dot_key(name)[1].lower() in wanted
-    return is_picture(suffix) or suffix in _NAMELESS_PICTURES
+    return is_media(suffix, keys.media) or suffix in _NAMELESS[keys.media]
 
 
 def _keyed(found: list[tuple[str, TarMember]], *, taken: set[str]) -> Iterator[TarPicture]:
@@ -190,12 +195,12 @@ def _unsafe(members: Iterable[TarMember], *, taken: set[str]) -> Iterator[TarPic
         yield TarPicture(key, "", member, reject)
 
 
-def _count_fields(index: TarIndex) -> None:
+def _count_fields(index: TarIndex, media: Media) -> None:
     """Count members that belong to no picture, and pictures that the recipe's keys leave out."""
     keys = {first_dot_key(composed(picture.name))[0] for picture in index.pictures}
     for name in index.fields:
         stem, suffix = split_suffix(name)
-        if is_picture(suffix):
+        if is_media(suffix, media):
             index.skipped[f"{suffix_label(suffix)} not among the image keys"] += 1
         elif stem not in index.stems and first_dot_key(name)[0] not in keys:
-            index.skipped[f"{suffix_label(suffix)} without a picture"] += 1
+            index.skipped[f"{suffix_label(suffix)} without a {NOUNS[media]}"] += 1

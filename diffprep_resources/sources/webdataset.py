@@ -4,7 +4,9 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
+from diffprep_resources.clips.opening import ClipSource
 from diffprep_resources.errors import SampleReject, SettingError
 from diffprep_resources.sources.base import (
     FILE_KEY,
@@ -28,6 +30,7 @@ from diffprep_resources.sources.fields import (
 from diffprep_resources.sources.local_files import (
     MAX_CAPTION_BYTES,
     MAX_IMAGE_BYTES,
+    open_range,
     read_at,
     read_range,
     stamps_below,
@@ -53,7 +56,7 @@ _COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 
 class WebDatasetSource(Source):
-    """Tars that a glob matches, each read by its headers first and then picture by picture."""
+    """Tars that a glob matches, each read by its headers first and then sample by sample."""
 
     def __init__(self, input_path: str, *, keys: FieldKeys | None = None) -> None:
         self._shown = input_path
@@ -85,8 +88,9 @@ class WebDatasetSource(Source):
             status = os.stat(inside(self._root, path))
             if path.lower().endswith(_COMPRESSED):
                 raise SettingError(
-                    f"source.input_path must match uncompressed tars, got {path}: pictures are "
-                    "read at random places, which a compressed tar does not allow; decompress it"
+                    f"source.input_path must match uncompressed tars, got {path}: "
+                    f"{self._keys.media} are read at random places, which a compressed tar does "
+                    "not allow; decompress it"
                 )
             if split_suffix(path)[1] != "tar":
                 other[suffix_label(split_suffix(path)[1])] += 1
@@ -146,11 +150,20 @@ class WebDatasetSource(Source):
         if picture.reject is not None:
             return rejected(key, location, picture.reject)
         try:
-            image = _member_bytes(descriptor, member, max_bytes=MAX_IMAGE_BYTES)
+            image = self._image(descriptor, member)
             caption = self._caption(picture, index, descriptor)
         except SampleReject as reject:
             return rejected(key, location, reject)
         return SourceSample(key, location, image, caption)
+
+    def _image(self, descriptor: int, member: TarMember) -> bytes | None:
+        """The picture's bytes; of a clip, which stays where it is, none."""
+        if self._keys.media == "pictures":
+            return _member_bytes(descriptor, member, max_bytes=MAX_IMAGE_BYTES)
+        size = os.fstat(descriptor).st_size
+        if size < member.offset + member.size:
+            raise _truncated(member, size - member.offset)
+        return None
 
     def _caption(self, picture: TarPicture, index: TarIndex, descriptor: int) -> object:
         json_keys = self._keys.caption_keys
@@ -214,6 +227,10 @@ class WebDatasetSource(Source):
         """The bytes of one member."""
         return read_range(self._root, location)
 
+    def open_media(self, location: Location) -> AbstractContextManager[ClipSource]:
+        """The clip's bytes where they lie."""
+        return open_range(self._root, location)
+
 
 def fixed_folder(pattern: str) -> tuple[str, str]:
     """The folder that every match of an absolute glob lies in, and the pattern within it.
@@ -239,5 +256,9 @@ def _member_bytes(descriptor: int, member: TarMember, *, max_bytes: int) -> byte
         raise SampleReject("too_large", message)
     data = read_at(descriptor, offset=member.offset, length=member.size)
     if len(data) < member.size:
-        raise SampleReject("truncated_archive", f"{member.name} is cut at {len(data)} bytes")
+        raise _truncated(member, len(data))
     return data
+
+
+def _truncated(member: TarMember, have: int) -> SampleReject:
+    return SampleReject("truncated_archive", f"{member.name} is cut at {max(0, have)} bytes")

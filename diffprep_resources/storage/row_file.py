@@ -3,6 +3,7 @@
 Everything known beforehand goes into the header under the one metadata key `diffprep`, as sorted
 JSON (several keys would be written in random order). Rejects, known only at the end, are the
 last tensor, `rejects`: UTF-8 JSON as U8. A rejected row is all zeros and is named there.
+Zeros at a row's end (a caption padded to its limit) are holes in the file: they take no space.
 """
 
 import json
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     import torch
     from safetensors import safe_open
 
-ITEM_BYTES = {"BF16": 2, "F16": 2, "F32": 4, "U8": 1}
-DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+ITEM_BYTES = {"BF16": 2, "F16": 2, "F32": 4, "I32": 4, "U8": 1}
+DTYPES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32", "int32": "I32"}
 REJECTS = "rejects"
 _LENGTH_DIGITS = 20
 
@@ -30,7 +31,8 @@ RowLayout = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
 class RowFileWriter:
-    """Writes rows in any order; `close` writes the header. Rows never written are zeros."""
+    """Writes rows in any order, each once; `close` writes the header. Rows never written are
+    zeros."""
 
     def __init__(
         self, file: BinaryIO, *, rows: RowLayout, num_rows: int, metadata: Mapping[str, Any]
@@ -63,7 +65,8 @@ class RowFileWriter:
             )
         start = self._entries[name]["data_offsets"][0] + row * self._row_bytes[name]
         self._file.seek(8 + self._header_bytes + start)
-        self._file.write(data)
+        # The file has its full length already: what is not written there reads as zeros.
+        self._file.write(bytes(data).rstrip(b"\0") if data and not data[-1] else data)
 
     def write_tensor(self, name: str, row: int, tensor: "torch.Tensor") -> None:
         """Row `row` of tensor `name`, from a CPU tensor of its dtype and shape."""
@@ -182,7 +185,7 @@ def _as_float32(data: bytes, dtype: str) -> "np.ndarray":
     if dtype == "BF16":
         # A bfloat16 is the upper half of a float32.
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
-    return np.frombuffer(data, {"F16": "<f2", "F32": "<f4"}[dtype]).astype("<f4")
+    return np.frombuffer(data, {"F16": "<f2", "F32": "<f4", "I32": "<i4"}[dtype]).astype("<f4")
 
 
 def _padded(length: int) -> int:

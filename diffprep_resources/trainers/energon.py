@@ -1,12 +1,14 @@
-"""The task encoders that a trainer passes to energon: for pre-encoded and for raw datasets.
+"""The task encoders that a trainer passes to energon: for pre-encoded pictures and clips, and for
+raw pictures.
 
     get_train_dataset(path, batch_size=8, task_encoder=PreencodedTaskEncoder(), ...)
+    get_train_dataset(path, batch_size=2, task_encoder=PreencodedVideoTaskEncoder(), ...)
     get_train_dataset(path, batch_size=8, task_encoder=RawTaskEncoder(), ...)
 
 Batches are uniform in shape, however many buckets the dataset has. Needs energon and torch, and
 Pillow for raw datasets.
-Shapes: B samples, C latent channels, h w latent sides, L tokens, D and P embedding widths, H W
-picture sides in pixels.
+Shapes: B samples, C latent channels, T latent frames, h w latent sides, L tokens, D P V embedding
+widths, N patches, H W picture sides in pixels.
 """
 
 import io
@@ -23,6 +25,8 @@ from diffprep_resources.trainers.tensors import tensor_from_bytes
 
 TENSORS = ("latents", "prompt_embeds", "pooled_prompt_embeds")
 RESAMPLE_TENSORS = ("mean", "logvar")
+VIDEO_TENSORS = ("latents", "prompt_embeds")
+FIRST_FRAME_TENSORS = ("first_frame_latents", "clip_feature")
 PICTURES = ("jpg", "png", "webp")
 
 
@@ -46,20 +50,26 @@ class PreencodedSample(Sample):
 @stateless
 def cook_preencoded(sample: dict[str, Any]) -> PreencodedSample:
     """The sample that the members' bytes hold. ValueError when a required member is missing."""
-    missing = [f"{name}.pth" for name in TENSORS if f"{name}.pth" not in sample]
-    if missing:
-        raise ValueError(f"sample {sample['__key__']}: no member {', '.join(missing)}")
-    fields: dict[str, Any] = {
-        name: tensor_from_bytes(sample[f"{name}.pth"], name=f"{sample['__key__']}.{name}.pth")
-        for name in TENSORS + RESAMPLE_TENSORS
-        if f"{name}.pth" in sample
-    }
     return PreencodedSample(
         **basic_sample_keys(sample),
-        **fields,
+        **_tensors(sample, TENSORS, optional=RESAMPLE_TENSORS),
         caption=sample.get("caption.txt", b"").decode("utf-8"),
         metadata=json.loads(sample.get("json", b"{}")),
     )
+
+
+def _tensors(
+    sample: dict[str, Any], required: tuple[str, ...], *, optional: tuple[str, ...]
+) -> dict[str, Any]:
+    """The tensors that the sample's members hold, by name. ValueError where one is missing."""
+    missing = [f"{name}.pth" for name in required if f"{name}.pth" not in sample]
+    if missing:
+        raise ValueError(f"sample {sample['__key__']}: no member {', '.join(missing)}")
+    return {
+        name: tensor_from_bytes(sample[f"{name}.pth"], name=f"{sample['__key__']}.{name}.pth")
+        for name in required + optional
+        if f"{name}.pth" in sample
+    }
 
 
 class PreencodedTaskEncoder(
@@ -87,6 +97,76 @@ class PreencodedTaskEncoder(
             "__key__": [sample.__key__ for sample in samples],
             "__sources__": tuple(source for s in samples for source in s.__sources__ or ()),
             **{name: torch.stack([getattr(s, name) for s in samples]) for name in names},
+            "captions": [sample.caption for sample in samples],
+            "metadata": [sample.metadata for sample in samples],
+        }
+
+
+@dataclass(kw_only=True)
+class PreencodedVideoSample(Sample):
+    """One clip in its stored dtypes.
+
+    latents [C, T, h, w] normalised; prompt_embeds [L, D], zeros from `text_length` on. For
+    image-to-video first_frame_latents [C, T, h, w] normalised, and clip_feature [N, V] where the
+    model has an image encoder. metadata is the json member.
+    """
+
+    latents: torch.Tensor
+    prompt_embeds: torch.Tensor
+    text_length: int
+    first_frame_latents: torch.Tensor | None = None
+    clip_feature: torch.Tensor | None = None
+    caption: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@stateless
+def cook_preencoded_video(sample: dict[str, Any]) -> PreencodedVideoSample:
+    """The clip that the members' bytes hold. ValueError when a required member is missing, or the
+    json member does not say `text_length`."""
+    metadata = json.loads(sample.get("json", b"{}"))
+    if not isinstance(metadata.get("text_length"), int):
+        raise ValueError(f"sample {sample['__key__']}: its json member has no text_length")
+    return PreencodedVideoSample(
+        **basic_sample_keys(sample),
+        **_tensors(sample, VIDEO_TENSORS, optional=FIRST_FRAME_TENSORS),
+        text_length=metadata["text_length"],
+        caption=sample.get("caption.txt", b"").decode("utf-8"),
+        metadata=metadata,
+    )
+
+
+class PreencodedVideoTaskEncoder(
+    DefaultTaskEncoder[PreencodedVideoSample, PreencodedVideoSample, dict[str, Any], dict[str, Any]]
+):
+    """Reads `encoding: preencoded_video` datasets, of one or many buckets, into dicts."""
+
+    decoder = None
+    cookers = (Cooker(cook_preencoded_video, has_subflavors={"encoding": "preencoded_video"}),)
+
+    def batch_group_criterion(self, sample: PreencodedVideoSample) -> tuple[tuple[int, ...], None]:
+        """Clips of one latent shape go into one batch, of the size that the loader was given."""
+        return tuple(sample.latents.shape), None
+
+    @stateless
+    def batch(self, samples: list[PreencodedVideoSample]) -> dict[str, Any]:
+        """`latents` [B, C, T, h, w], `prompt_embeds` [B, L, D], and `text_mask`, bool [B, L], true
+        where there is a token.
+
+        Of image-to-video datasets also `first_frame_latents` [B, C, T, h, w] and, if there is one,
+        `clip_feature` [B, N, V]; always `captions`, `metadata` and energon's `__key__` (lists of B)
+        and `__sources__`. Nothing is cast.
+        """
+        names = VIDEO_TENSORS + tuple(
+            name for name in FIRST_FRAME_TENSORS if getattr(samples[0], name) is not None
+        )
+        lengths = torch.tensor([sample.text_length for sample in samples])
+        places = torch.arange(samples[0].prompt_embeds.shape[0])
+        return {
+            "__key__": [sample.__key__ for sample in samples],
+            "__sources__": tuple(source for s in samples for source in s.__sources__ or ()),
+            **{name: torch.stack([getattr(s, name) for s in samples]) for name in names},
+            "text_mask": places[None, :] < lengths[:, None],
             "captions": [sample.caption for sample in samples],
             "metadata": [sample.metadata for sample in samples],
         }

@@ -179,10 +179,10 @@ def test_a_repository_out_of_reach_is_refused_with_the_reason(
 def test_an_unsupported_pipeline_is_refused_after_its_index_alone(
     hub_server: DatasetHub, flux_files: dict[str, bytes], run_script: Run
 ) -> None:
-    flux_files["model_index.json"] = b'{"_class_name": "WanPipeline"}'
+    flux_files["model_index.json"] = b'{"_class_name": "HunyuanVideoPipeline"}'
     hub_server.add("owner/flux", flux_files)
     result = run_script(IDENTIFY)
-    assert "is a WanPipeline, which is not supported" in result.stderr.splitlines()[-1]
+    assert "is a HunyuanVideoPipeline, which is not supported" in result.stderr.splitlines()[-1]
     assert set(hub_server.fetched()) == {"model_index.json"}
 
 

@@ -4,6 +4,7 @@ import time
 import tracemalloc
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def read(source: DirectorySource) -> dict[str, SourceSample]:
     return {sample.source_key: sample for sample in source.samples(source.stamps(paths))}
 
 
-def captions(root: Path, **keys: str) -> dict[str, object]:
+def captions(root: Path, **keys: Any) -> dict[str, object]:
     source = DirectorySource(root, keys=field_keys(**keys))
     return {key: sample.caption for key, sample in read(source).items()}
 

@@ -38,7 +38,7 @@ def read(source: HuggingFaceSource) -> dict[str, SourceSample]:
     return found
 
 
-def values(root: Path, **keys: str) -> list[tuple[bytes | None, object]]:
+def values(root: Path, **keys: Any) -> list[tuple[bytes | None, object]]:
     source = HuggingFaceSource(root, keys=field_keys(**keys))
     return [(sample.image, sample.caption) for sample in read(source).values()]
 

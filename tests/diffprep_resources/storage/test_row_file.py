@@ -153,3 +153,27 @@ def test_a_view_of_a_batch_writes_its_own_row_alone(tmp_path: Path):
         rows.close(rejects=[])
     found = load_file(tmp_path / "rows")["pooled"]
     assert found.tolist() == [[0.0] * 5, batch[1].tolist(), batch[2].tolist()]
+
+
+def test_zeros_at_a_rows_end_are_holes_and_read_as_zeros(tmp_path: Path):
+    """A caption of a few tokens in rows of 512, and how many there are."""
+    layout: RowLayout = {"embeds": ("float32", (512, 256)), "length": ("int32", (1,))}
+    path = tmp_path / "rows.safetensors"
+    embeds = torch.zeros(512, 256)
+    embeds[:3] = torch.arange(1.0, 1 + 3 * 256).view(3, 256)
+    with row_file(path, rows=layout, num_rows=4, metadata={}) as rows:
+        for row in range(4):
+            rows.write_tensor("embeds", row, embeds if row else torch.zeros(512, 256))
+            rows.write_tensor("length", row, torch.tensor([256 * row], dtype=torch.int32))
+        rows.close(rejects=[])
+    assert path.stat().st_size > 4 * embeds.nbytes
+    assert path.stat().st_blocks * 512 < embeds.nbytes / 4
+    with row_reader(path) as reader:
+        assert not reader.row(0)["embeds"].any()
+        for row in range(1, 4):
+            found = reader.row(row)
+            assert found["embeds"].equal(embeds)
+            assert found["length"].equal(torch.tensor([256 * row], dtype=torch.int32))
+    plain = float32_rows(path, row=3)
+    assert plain["length"].tolist() == [768.0]
+    assert np.array_equal(plain["embeds"], embeds.numpy())

@@ -24,7 +24,9 @@ from PIL import Image
 
 from diffprep_resources.trainers.energon import (
     PreencodedTaskEncoder,
+    PreencodedVideoTaskEncoder,
     RawTaskEncoder,
+    cook_preencoded_video,
     resample_latents,
 )
 
@@ -83,6 +85,33 @@ def make_raw_dataset(folder: Path, numbers: Iterable[int], *, kind: str) -> Path
             "json": json.dumps({"source_key": f"{number}.png"}).encode(),
         }
     return write_dataset(folder, samples, encoding="raw")
+
+
+CLIP_SHAPES = ((16, 5, 4, 6), (16, 2, 4, 6))
+
+
+def clip(number: int, *, i2v: bool) -> dict[str, torch.Tensor]:
+    """Two lengths take turns; the text has as many tokens as the number says."""
+    generator = torch.Generator().manual_seed(number)
+    shape = CLIP_SHAPES[number % 2]
+    text = torch.zeros(7, 8)
+    text[: number + 1] = torch.randn((number + 1, 8), generator=generator)
+    tensors = {"latents": torch.randn(shape, generator=generator), "prompt_embeds": text}
+    if i2v:
+        tensors["first_frame_latents"] = torch.randn(shape, generator=generator)
+        tensors["clip_feature"] = torch.randn((3, 4), generator=generator)
+    return {name: tensor.bfloat16() for name, tensor in tensors.items()}
+
+
+def make_clips(folder: Path, numbers: Iterable[int], *, i2v: bool) -> Path:
+    samples = {}
+    for number in numbers:
+        tensors = clip(number, i2v=i2v)
+        members = {f"{name}.pth": saved(tensor) for name, tensor in tensors.items()}
+        members["caption.txt"] = f"clip {number}".encode()
+        members["json"] = json.dumps({"text_length": number + 1}).encode()
+        samples[number] = members
+    return write_dataset(folder, samples, encoding="preencoded_video")
 
 
 def write_dataset(
@@ -239,3 +268,35 @@ def test_importing_it_needs_neither_dagster_nor_diffusers() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("i2v", [False, True])
+def test_clips_come_in_batches_of_one_length_with_masks_of_their_tokens(
+    tmp_path: Path, i2v: bool
+) -> None:
+    folder = make_clips(tmp_path / "clips", range(6), i2v=i2v)
+    batches = one_pass(folder, batch_size=2, encoder=PreencodedVideoTaskEncoder)
+    assert sorted(key for batch in batches for key in batch["__key__"]) == [
+        f"{number:010d}" for number in range(6)
+    ]
+    for batch in batches:
+        numbers = [int(key) for key in batch["__key__"]]
+        assert len({number % 2 for number in numbers}) == 1
+        for place, number in enumerate(numbers):
+            for name, tensor in clip(number, i2v=i2v).items():
+                assert torch.equal(batch[name][place], tensor)
+            wanted = [True] * (number + 1) + [False] * (6 - number)
+            assert batch["text_mask"][place].tolist() == wanted
+        assert batch["captions"] == [f"clip {number}" for number in numbers]
+        assert ("first_frame_latents" in batch, "clip_feature" in batch) == (i2v, i2v)
+
+
+def test_a_clip_that_does_not_say_its_tokens_raises(tmp_path: Path) -> None:
+    tensors = {f"{name}.pth": saved(t) for name, t in clip(0, i2v=False).items()}
+    whole = {"__key__": "0", "__restore_key__": (), **tensors, "json": b'{"text_length": 1}'}
+    assert cook_preencoded_video(whole).text_length == 1
+    with pytest.raises(ValueError, match="has no text_length"):
+        cook_preencoded_video({**whole, "json": b"{}"})
+    del whole["prompt_embeds.pth"]
+    with pytest.raises(ValueError, match=r"no member prompt_embeds.pth"):
+        cook_preencoded_video(whole)
