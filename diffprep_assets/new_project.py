@@ -14,9 +14,12 @@ TEMPLATE = {
     "gitignore": ".gitignore",
     "dagster.yaml": ".dagster/dagster.yaml",
     "demo.yaml": "recipes/demo.yaml",
+    "demo-video.yaml": "recipes/demo-video.yaml",
+    "demo-video-i2v.yaml": "recipes/demo-video-i2v.yaml",
     "directory.yaml": "recipes/examples/directory.yaml",
     "huggingface.yaml": "recipes/examples/huggingface.yaml",
     "webdataset.yaml": "recipes/examples/webdataset.yaml",
+    "video.yaml": "recipes/examples/video.yaml",
 }
 
 

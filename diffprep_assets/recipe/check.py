@@ -45,6 +45,9 @@ def check_recipe(
     model = dict(section) if isinstance(section, Mapping) else {}
     execution = {key: model.pop(key) for key in RECIPE_KEYS if key in model}
     given = {key: value for key, value in execution.items() if value is not None}
+    if recipe.get("video") is not None:
+        # A clip is as many pixels as a whole batch of pictures.
+        given.setdefault("batch_size", 1)
     recipe["model"] = model
     return Recipe.model_validate(recipe), ExecutionSettings.model_validate(given)
 

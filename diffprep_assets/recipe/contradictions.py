@@ -16,6 +16,7 @@ SOURCE_KEYS: dict[str, tuple[str, ...]] = {
     "huggingface": ("hf_dataset", "hf_name", "hf_split", "hf_revision", "hf_data_files"),
     "webdataset": ("input_path",),
 }
+CLIP_FORMATS = ("fastvideo", "energon_video")
 Written = Mapping[str, object]
 
 
@@ -38,6 +39,8 @@ def contradictions(written: Written) -> list[Problem]:
         *_shard_sizes(_section(written, "output"), _section(written, "image")),
         *_shapes(_section(written, "output"), _section(_section(written, "image"), "buckets")),
         *_mds(written),
+        *_medium(written),
+        *_video(_section(written, "video")),
     ]
 
 
@@ -140,6 +143,40 @@ def _shapes(output: Written, buckets: Written) -> Iterator[Problem]:
     if formats == "mds" or (isinstance(formats, list | tuple) and "mds" in formats):
         for message in same_folders(buckets["shapes"], buckets.get("tiers", (512, 1024))):
             yield Problem(where, message, (("output", "formats"),))
+
+
+def _medium(written: Written) -> Iterator[Problem]:
+    """What is of clips in a recipe of pictures, and the other way round."""
+    formats = _section(written, "output").get("formats")
+    is_video = isinstance(written.get("video"), Mapping)
+    for name in formats if isinstance(formats, list | tuple) else ():
+        if isinstance(name, str) and (name in CLIP_FORMATS) != is_video:
+            why = "is for pictures" if is_video else "is for clips: add a section video"
+            yield Problem(("output", "formats"), f"lists {name}, which {why}")
+    if not is_video:
+        return
+    if "image" in written:
+        yield Problem(("image",), "is for pictures; with a section video, that gives the sizes")
+    if _section(written, "model").get("precision", "fp32") != "fp32":
+        why = "must be fp32 with a section video: trainers of clips read float32"
+        yield Problem(("model", "precision"), why)
+    curate = _section(written, "curate")
+    if "dedup" in curate and _section(curate, "dedup").get("method", "phash") == "phash":
+        why = "must be digest with a section video: phash compares pictures"
+        yield Problem(("curate", "dedup", "method"), why)
+
+
+def _video(video: Written) -> Iterator[Problem]:
+    if str(video.get("drop_short_ratio", 1)) not in ("1", "1.0"):
+        why = "must be 1: a clip that has too few frames is a reject, and none of them is used"
+        yield Problem(("video", "drop_short_ratio"), why)
+    if video.get("training_cfg_rate"):
+        why = "must be 0: the trainer drops captions itself; here they would be lost for good"
+        yield Problem(("video", "training_cfg_rate"), why)
+    buckets = _section(video, "buckets")
+    for key, other in (("sizes", "max_width"), ("sizes", "max_height"), ("frames", "num_frames")):
+        if key in buckets and other in video:
+            yield _both("video", other, f"buckets.{key}", "one value, or a table")
 
 
 def _both(section: str, first: str, second: str, why: str) -> Problem:

@@ -21,7 +21,7 @@ from diffprep_assets.recipe.exact import (
 from diffprep_assets.recipe.folders import is_remote
 
 MAX_TIER = 8192
-FORMATS = ("energon", "raw", "mds")
+FORMATS = ("energon", "raw", "mds", "fastvideo", "energon_video")
 
 
 def _as_tuple(value: object) -> object:
@@ -168,6 +168,22 @@ def _shapes(values: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(values))
 
 
+def _frame_count(value: int) -> int:
+    nearest = max(1, (value + 1) // 4 * 4 + 1)
+    if value != nearest:
+        raise ValueError(
+            f"must be a multiple of 4 and one more: the VAE drops what is beyond; for {value} "
+            f"the nearest is {nearest}"
+        )
+    return value
+
+
+def _frame_counts(values: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(values)) < len(values):
+        raise ValueError("must not name a frame count twice")
+    return tuple(sorted(values))
+
+
 def _as_pairs(value: object) -> object:
     if not isinstance(value, list | tuple):
         return value
@@ -188,7 +204,10 @@ LocalFolder = Annotated[Text, AfterValidator(_local)]
 LicenceName = Annotated[Text, AfterValidator(_licence)]
 TokenPath = Annotated[Text, AfterValidator(_token_path)]
 CronLine = Annotated[Text, AfterValidator(check_cron)]
-Formats = Annotated[tuple[Literal["energon", "raw", "mds"], ...], BeforeValidator(_formats)]
+Formats = Annotated[
+    tuple[Literal["energon", "raw", "mds", "fastvideo", "energon_video"], ...],
+    BeforeValidator(_formats),
+]
 Weights = Annotated[dict[str, Annotated[float, Field(strict=False)]], AfterValidator(_weights)]
 Length = Annotated[int, Field(ge=0)]
 LengthRange = Annotated[
@@ -203,4 +222,11 @@ Shapes = Annotated[
     BeforeValidator(_as_pairs),
     Field(min_length=1),
     AfterValidator(_shapes),
+]
+FrameCount = Annotated[int, AfterValidator(_frame_count)]
+FrameCounts = Annotated[
+    tuple[FrameCount, ...],
+    BeforeValidator(_as_tuple),
+    Field(min_length=1),
+    AfterValidator(_frame_counts),
 ]

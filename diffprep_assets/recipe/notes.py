@@ -26,7 +26,14 @@ def without_effect(recipe: Recipe, *, local_dataset: bool) -> tuple[str, ...]:
     ]
     if local_dataset and recipe.source.hf_revision:
         notes.append("source.hf_revision has no effect: source.hf_dataset is a local folder")
-    return (*notes, *_of_formats(recipe), *_of_curation(recipe))
+    return (*notes, *_of_formats(recipe), *_of_curation(recipe), *_of_video(recipe))
+
+
+def _of_video(recipe: Recipe) -> Iterator[str]:
+    if recipe.video is not None and recipe.video.loader != "pyav":
+        yield f"video.loader {recipe.video.loader}: PyAV decodes, which gives the same frames"
+    if recipe.video is None and recipe.captions.clean != "none":
+        yield "captions.clean has no effect: FLUX's pipelines encode a caption as it is"
 
 
 def _of_formats(recipe: Recipe) -> Iterator[str]:

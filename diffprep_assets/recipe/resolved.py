@@ -19,7 +19,8 @@ def resolved_recipe(recipe: Recipe) -> dict[str, Any]:
     """Every key that applies, with its value; paths as written. It is itself a valid recipe.
 
     Keys of other source types are left out, and so is a key whose place another one takes
-    (`train_split` beside `splits`, `image_keys` beside `image_key`).
+    (`train_split` beside `splits`, `image_keys` beside `image_key`), and of `image` and `video` the
+    one that the recipe is not of.
     """
     resolved = recipe.model_dump(mode="json")
     for kind, keys in SOURCE_KEYS.items():
@@ -31,6 +32,7 @@ def resolved_recipe(recipe: Recipe) -> dict[str, Any]:
         del resolved["data_format"]["image_keys"]
     if recipe.data_format.caption_key:
         del resolved["data_format"]["caption_keys"]
+    del resolved["video" if recipe.video is None else "image"]
     return resolved
 
 

@@ -3,8 +3,9 @@
 A key that is null counts as not written. An empty text does too, where the default is null.
 """
 
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -24,6 +25,8 @@ from diffprep_assets.recipe.fields import (
 )
 from diffprep_assets.recipe.output import Mds, Output
 from diffprep_assets.recipe.section import Section
+from diffprep_assets.recipe.video import Video
+from diffprep_assets.recipe.video_defaults import with_video_defaults
 from diffprep_resources.sources.fields import DEFAULT_CAPTION_KEYS, DEFAULT_IMAGE_KEYS
 
 ImageMode = Literal["image_size", "variable_size", "buckets"]
@@ -182,6 +185,10 @@ class Captions(Section):
         default="first", description="which of several captions; all makes one sample for each"
     )
     allow_empty: bool = Field(default=False, description="keep pictures whose caption is empty")
+    clean: Literal["none", "diffusers"] = Field(
+        default="none",
+        description="diffusers: mend and tidy a caption for the encoder as its pipelines do",
+    )
     lines: Literal["whole", "each"] = Field(
         default="whole", description="a text of several lines is one caption, or each line is one"
     )
@@ -203,11 +210,17 @@ class Recipe(Section):
     image: Image = Field(default_factory=Image, description="the size of the encoded pictures")
     captions: Captions = Field(default_factory=Captions, description="how captions are taken")
     curate: Curate = Field(default_factory=Curate, description="which samples are left out")
+    video: Video | None = Field(default=None, description="a dataset of clips, not of pictures")
     mds: Mds = Field(default_factory=Mds, description="further columns of an MDS dataset")
     auth: Auth = Field(default_factory=Auth, description="access to the Hub")
     schedule: CronLine | None = Field(
         default=None, description="cron line on which the dataset is brought up to date"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _video_has_other_defaults(cls, data: Any) -> Any:
+        return with_video_defaults(data) if isinstance(data, Mapping) else data
 
     @model_validator(mode="after")
     def _no_contradictions(self) -> "Recipe":

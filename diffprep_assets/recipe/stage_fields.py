@@ -12,6 +12,7 @@ from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.recipe.formats import PREPARE_STAGE, Format, image_quality
 from diffprep_assets.recipe.resolved import NO_BYTES, NO_BYTES_SECTIONS
 from diffprep_assets.recipe.schema import Buckets, Recipe
+from diffprep_assets.recipe.video import Video
 from diffprep_assets.source_columns.wanted import wanted_columns
 
 # Say where things are; none of the bytes.
@@ -27,13 +28,15 @@ PLACES = (
 )
 
 
-# Decide a picture's target from its size alone: the picture need not be opened again.
+# Decide a target from what the bucket table holds: the picture or clip need not be opened again.
 SIZE_FIELDS = (
     "image.buckets",
     "image.variable_size",
     "image.max_size",
     "image.image_size",
     "image.center_crop",
+    "video.sizes",
+    "video.frames",
 )
 
 
@@ -50,8 +53,17 @@ def bucket_settings(buckets: Buckets) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if later.get(key, ...) != value}
 
 
+def _video_sizes(video: Video) -> dict[str, Any]:
+    return {
+        "video.sizes": [list(size) for size in video.sizes],
+        "video.frames": list(video.frame_counts),
+    }
+
+
 def size_fields(recipe: Recipe) -> dict[str, Any]:
-    """The fields that decide which bucket a picture lies in, of the recipe's mode only."""
+    """The fields that decide which bucket a picture or clip lies in, of the recipe's mode only."""
+    if recipe.video is not None:
+        return _video_sizes(recipe.video)
     image = recipe.image
     if image.buckets is not None:
         return {"image.buckets": bucket_settings(image.buckets)}
@@ -63,12 +75,20 @@ def size_fields(recipe: Recipe) -> dict[str, Any]:
 def bucket_fields(recipe: Recipe) -> dict[str, Any]:
     """What `bucket` reads."""
     fields = size_fields(recipe)
-    if recipe.image.mode == "image_size":
-        fields["image.center_crop"] = recipe.image.center_crop
+    if recipe.video is not None:
+        names = (
+            *("train_fps", "speed_factor", "video_length_tolerance_range", "do_temporal_sample"),
+            *("seed", "allow_hdr"),
+        )
+        settings = recipe.video.model_dump(mode="json", include=set(names))
+        fields |= {f"video.{name}": settings[name] for name in names}
+    else:
+        if recipe.image.mode == "image_size":
+            fields["image.center_crop"] = recipe.image.center_crop
+        fields["image.min_side"] = recipe.image.min_side
+        fields["image.max_pixels"] = recipe.image.max_pixels
     return fields | {
         **format_field("bucket"),
-        "image.min_side": recipe.image.min_side,
-        "image.max_pixels": recipe.image.max_pixels,
         "captions.choose": recipe.captions.choose,
         "captions.lines": recipe.captions.lines,
         "captions.allow_empty": recipe.captions.allow_empty,
@@ -133,6 +153,8 @@ def plan_fields(recipe: Recipe) -> dict[str, Any]:
 
 def latents_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
     """What `encode_latents` reads; `models` gives the fingerprint of each encoder by role."""
+    if recipe.video is not None:
+        return format_field("encode_latents") | _video_vae(recipe.video, models)
     fields: dict[str, Any] = {
         **format_field("encode_latents"),
         "model.vae": models["vae"],
@@ -147,12 +169,54 @@ def latents_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
 
 def text_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
     """What `encode_text` reads; `models` gives the fingerprint of each encoder by role."""
+    if recipe.video is not None:
+        return {
+            **format_field("encode_text"),
+            "model.t5": models["t5"],
+            "model.t5_max_length": recipe.model.t5_max_length,
+            "captions.clean": recipe.captions.clean,
+        }
     return {
         **format_field("encode_text"),
         "model.t5": models["t5"],
         "model.clip": models["clip"],
         "model.precision": recipe.model.precision,
         "model.t5_max_length": recipe.model.t5_max_length,
+    }
+
+
+def _video_vae(video: Video, models: Mapping[str, str]) -> dict[str, Any]:
+    return {"model.vae": models["vae"], "video.vae_tiling": video.vae_tiling}
+
+
+def first_frame_fields(recipe: Recipe, models: Mapping[str, str]) -> dict[str, Any]:
+    """What `encode_first_frame` reads."""
+    assert recipe.video is not None
+    return format_field("encode_first_frame") | _video_vae(recipe.video, models)
+
+
+def clip_fields(models: Mapping[str, str]) -> dict[str, Any]:
+    """What `encode_clip` reads; a model without an image encoder has no role `clip`."""
+    return {**format_field("encode_clip"), "model.clip": models.get("clip")}
+
+
+def fastvideo_fields(recipe: Recipe) -> dict[str, Any]:
+    """What the stage of FastVideo's parquet reads."""
+    assert recipe.video is not None
+    return {
+        **format_field("shard"),
+        "video.workload": recipe.video.workload,
+        "video.train_fps": str(recipe.video.train_fps),
+        "video.samples_per_file": recipe.video.samples_per_file,
+    }
+
+
+def energon_video_fields(recipe: Recipe) -> dict[str, Any]:
+    """What the stage of Energon's clips reads."""
+    assert recipe.video is not None
+    return {
+        **format_field("shard_energon_video"),
+        "video.train_fps": str(recipe.video.train_fps),
     }
 
 
@@ -200,6 +264,8 @@ def shard_sizes(recipe: Recipe) -> dict[str, int]:
 
 def tiers(recipe: Recipe) -> tuple[int, ...]:
     """The resolution tiers, in pixels; the one target size outside `buckets` mode."""
+    if recipe.video is not None:
+        return tuple(sorted({min(size) for size in recipe.video.sizes}))
     image = recipe.image
     if image.buckets is not None:
         return image.buckets.tiers

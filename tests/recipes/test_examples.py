@@ -10,7 +10,8 @@ from diffprep_assets.recipe.load import LoadedRecipe, load_recipe
 from diffprep_assets.recipe.messages import known_keys
 
 EXAMPLES = Path(__file__).parents[2] / "recipes" / "examples"
-NAMES = ("directory", "huggingface", "webdataset")
+SOURCES = ("directory", "huggingface", "webdataset")
+NAMES = (*SOURCES, "video")
 _COMMENTED = re.compile(r"^(\s*)# ([a-z0-9_]+:)(?=\s)(.*)$")
 
 
@@ -32,18 +33,19 @@ def uncommented(text: str, number: int) -> str:
 
 @pytest.fixture(params=NAMES)
 def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    for variable in ("PICTURES", "FLUX"):
+    for variable in ("PICTURES", "FLUX", "CLIPS"):
         monkeypatch.delenv(variable, raising=False)
     return (EXAMPLES / f"{request.param}.yaml").read_text(encoding="utf-8")
 
 
-def test_there_is_one_example_for_each_source():
-    assert sorted(path.stem for path in EXAMPLES.iterdir()) == sorted(SOURCE_KEYS) == list(NAMES)
+def test_there_is_one_example_for_each_source_and_one_for_clips():
+    assert sorted(path.stem for path in EXAMPLES.iterdir()) == sorted(NAMES)
+    assert sorted(SOURCE_KEYS) == list(SOURCES)
 
 
 def test_an_example_loads_as_it_is(example: str, tmp_path: Path):
     loaded = load_text(example, tmp_path)
-    assert loaded.recipe.source.type in NAMES
+    assert loaded.recipe.source.type in SOURCES
     assert loaded.notes == ()
 
 
@@ -72,7 +74,8 @@ def test_the_examples_together_show_every_key(tmp_path: Path):
         for number in commented_lines(text):
             text = uncommented(text, number)
         shown |= set(_paths(yaml.safe_load(text), ()))
-    wanted = {key for key in known_keys(RecipeFile) if key[:2] != ("output", "splits")}
+    in_one_line = {("output", "splits"), ("video", "buckets")}
+    wanted = {key for key in known_keys(RecipeFile) if key[:2] not in in_one_line}
     assert wanted - shown == set()
 
 
