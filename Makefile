@@ -7,10 +7,11 @@ STREAMING := .venv-streaming
 # One thread for each process: workers share the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help install demo test test-long streaming-env test-streaming check format ui clean
+.PHONY: help install demo demo-video test test-long streaming-env test-streaming check format ui clean
 
 help:
 	@echo "make demo       a dataset of drawn pictures, through every stage"
+	@echo "make demo-video a dataset of drawn clips, for text-to-video and image-to-video"
 	@echo "make test       the whole suite"
 	@echo "make test-long  the longer forms of some tests"
 	@echo "make test-streaming  the MDS tests that need mosaicml-streaming, in an environment of its own"
@@ -30,6 +31,9 @@ install: $(VENV)/installed
 
 demo: install
 	@$(BIN)/diffprep demo
+
+demo-video: install
+	@$(BIN)/diffprep demo --video
 
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests

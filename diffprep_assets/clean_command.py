@@ -65,7 +65,7 @@ def clean(  # noqa: PLR0913 (an option each)
         bool, typer.Option("--downloads", help="what was fetched of a remote source")
     ] = False,
     intermediates: Annotated[
-        bool, typer.Option("--intermediates", help="latents and text that finished tars hold")
+        bool, typer.Option("--intermediates", help="encoded rows that finished shards hold")
     ] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="the work folder and the output folder; asks first")

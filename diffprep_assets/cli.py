@@ -49,6 +49,9 @@ from diffprep_assets.run_and_show import run_and_show, show_dry_run
 from diffprep_assets.skip_command import skip, unskip
 from diffprep_assets.ui_command import ui
 from diffprep_assets.validate.report import ValidationReport
+from diffprep_assets.video_command import CONTEXT, video_encoded
+from diffprep_assets.video_demo import run_video_demo
+from diffprep_assets.video_index_command import video_index
 from diffprep_resources.errors import SettingError
 from diffprep_resources.storage.locks import hold
 
@@ -60,6 +63,7 @@ app = typer.Typer(
 )
 app.command("diffusion-encoded")(diffusion_encoded)
 app.command("diffusion-raw")(diffusion_raw)
+app.command("video-encoded", context_settings=CONTEXT)(video_encoded)
 app.command()(clean)
 app.command()(info)
 app.command()(plan)
@@ -71,6 +75,7 @@ app.command()(rewrite)
 app.command()(skip)
 app.command()(unskip)
 app.command()(ui)
+app.command("video-index")(video_index)
 
 
 def main() -> None:
@@ -95,11 +100,19 @@ def new(folder: Annotated[Path, typer.Argument(help="folder to make")]) -> None:
 
 @app.command()
 @explained
-def demo(project: ProjectDir = None) -> None:
+def demo(
+    project: ProjectDir = None,
+    video: Annotated[
+        bool, typer.Option("--video", help="clips, for text-to-video and for image-to-video")
+    ] = False,
+) -> None:
     """Draw captioned pictures, build tiny encoders, and run recipes/demo.yaml on them."""
     from diffprep_resources.demo.build import build_demo
 
     found = _project(project)
+    if video:
+        run_video_demo(found)
+        return
     made = build_demo(found.folder / "data" / "demo")
     out.print(f"pictures: {made.pictures}\nencoders: {made.encoders}", soft_wrap=True)
     run_and_show(found, "demo", {}, execution={}, as_json=False)
@@ -206,22 +219,25 @@ def validate(
     device: Device = None,
 ) -> None:
     """Check that a trainer can read all of a dataset, ours or another tool's."""
+    from diffprep_assets.preview.vae_of import CLIP_ENCODINGS
     from diffprep_assets.validate.dataset import validate_dataset
     from diffprep_assets.validate.encoding import encoding_of
     from diffprep_assets.validate.report import report_lines
 
     holds = encoding or encoding_of(path)
-    if decode is not None and holds != "preencoded":
+    if decode is not None and holds not in ("preencoded", *CLIP_ENCODINGS):
         raise SettingError(
             f"--decode judges latents, and {path} holds {holds} samples, whose pictures every "
             "validation decodes; leave --decode out"
         )
     report = validate_dataset(path, encoding=holds, full=full)
     if decode is not None and report.facts["shards"]:
+        from diffprep_assets.validate.clips_decode import decode_clips
         from diffprep_assets.validate.decode_check import decode_and_judge
 
         project = project_if_any(Path.cwd())
-        check = decode_and_judge(path, count=decode, project=project, vae=vae, device=device)
+        judge = decode_clips if holds in CLIP_ENCODINGS else decode_and_judge
+        check = judge(path, count=decode, project=project, vae=vae, device=device)
         report = replace(report, checks=(*report.checks, check))
     for line in report_lines(report):
         print(line)

@@ -20,6 +20,10 @@ from diffprep_assets.recipe.formats import (
 from diffprep_assets.recipe.load import LoadedRecipe
 from diffprep_assets.recipe.schema import Recipe
 from diffprep_assets.recipe.stage_fields import (
+    clip_fields,
+    energon_video_fields,
+    fastvideo_fields,
+    first_frame_fields,
     format_field,
     generation_fields,
     latents_fields,
@@ -42,7 +46,7 @@ from diffprep_resources.sources.base import Source
 from diffprep_resources.sources.caption_files import caption_suffixes
 from diffprep_resources.sources.directory import DirectorySource
 from diffprep_resources.sources.fields import FieldKeys, field_keys
-from diffprep_resources.sources.hub_folder import HubFolderSource
+from diffprep_resources.sources.hub_folder import ClipFolderSource, HubFolderSource
 from diffprep_resources.sources.hub_layout import HubChoice
 from diffprep_resources.sources.remote import RemoteSource
 from diffprep_resources.sources.remote_store import RemoteStore
@@ -87,6 +91,7 @@ class Dataset:
             caption_key=fields.caption_key,
             image_keys=fields.image_keys,
             caption_keys=fields.caption_keys,
+            media="clips" if self.recipe.video else "pictures",
         )
 
     @cached_property
@@ -96,21 +101,24 @@ class Dataset:
         if source.type == "directory":
             folder = self.loaded.input_dir or ""
             if not is_remote(folder):
-                return DirectorySource(folder, keys=keys)
-            shape = FolderShape(folder, caption_suffixes(keys))
+                local = ClipFolderSource if keys.media == "clips" else DirectorySource
+                return local(folder, keys=keys)
+            shape = FolderShape(folder, caption_suffixes(keys), keys.media)
             return self._remote(folder_store(folder), shape, keys)
         if source.type == "webdataset":
             pattern = self.loaded.input_path or ""
             if not is_remote(pattern):
                 return WebDatasetSource(pattern, keys=keys)
-            return self._remote(pattern_store(pattern), TarShape(pattern), keys)
+            return self._remote(pattern_store(pattern), TarShape(pattern, keys.media), keys)
         choice = HubChoice(source.hf_split, source.hf_name, source.hf_data_files)
         dataset = self.loaded.hf_dataset or ""
         if Path(dataset).is_absolute():
             return HubFolderSource(dataset, choice=choice, keys=keys)
         access = HubAccess(token_file=self.loaded.hf_token_file)
         store = hub_dataset(dataset, revision=source.hf_revision, access=access)
-        return self._remote(store, HubShape(dataset, choice, caption_suffixes(keys)), keys)
+        return self._remote(
+            store, HubShape(dataset, choice, caption_suffixes(keys), keys.media), keys
+        )
 
     def _remote(self, store: RemoteStore, shape: Shape, keys: FieldKeys) -> RemoteSource:
         return RemoteSource(store, shape=shape, catalog=IndexCatalog(self.layout), keys=keys)
@@ -118,7 +126,7 @@ class Dataset:
     @cached_property
     def encoders(self) -> EncoderFamily:
         """The recipe's encoders, found and checked but not loaded. Raises ModelError."""
-        model = self.recipe.model
+        model, video = self.recipe.model, self.recipe.video
         settings = EncoderSettings(
             model_path=model.model_path,
             vae_path=model.vae_path,
@@ -128,6 +136,9 @@ class Dataset:
             t5_max_length=model.t5_max_length,
             vae_latent_mode=model.vae_latent_mode,
             seed=model.seed,
+            workload=video.workload if video else "t2v",
+            caption_cleaning=self.recipe.captions.clean,
+            vae_tiling=video.vae_tiling if video else False,
         )
         hub = ModelHub(
             digest_cache=self.layout.model_digests,
@@ -152,6 +163,10 @@ class Dataset:
     @property
     def _roles(self) -> tuple[str, ...]:
         """The encoders whose output some format holds."""
+        video = self.recipe.video
+        if video is not None:
+            # Of an image-to-video model `clip` is the image encoder, where it has one.
+            return ("vae", "t5", "clip") if video.workload == "i2v" else ("vae", "t5")
         vae = ("vae",) if needs_latents(self.recipe) else ()
         return (*vae, "t5", "clip") if needs_text(self.recipe) else vae
 
@@ -163,6 +178,14 @@ class Dataset:
     def text_settings(self) -> dict[str, Any]:
         return text_fields(self.recipe, self._models)
 
+    @cached_property
+    def first_frame_settings(self) -> dict[str, Any]:
+        return first_frame_fields(self.recipe, self._models)
+
+    @cached_property
+    def clip_settings(self) -> dict[str, Any]:
+        return clip_fields(self._models)
+
     @property
     def raw_settings(self) -> dict[str, Any]:
         return raw_fields(self.recipe)
@@ -171,8 +194,22 @@ class Dataset:
     def mds_settings(self) -> dict[str, Any]:
         return mds_fields(self.recipe)
 
+    def encode_settings(self, stage: str) -> dict[str, Any]:
+        """What an encode stage reads of the recipe and the models."""
+        own = {
+            "encode_latents": lambda: self.latents_settings,
+            "encode_text": lambda: self.text_settings,
+            "encode_first_frame": lambda: self.first_frame_settings,
+            "encode_clip": lambda: self.clip_settings,
+        }
+        return own[stage]()
+
     def settings_of(self, stage: str) -> dict[str, Any]:
         """What a stage of finished shards reads of the recipe."""
+        if stage == "shard" and self.recipe.video is not None:
+            return fastvideo_fields(self.recipe)
+        if stage == "shard_energon_video":
+            return energon_video_fields(self.recipe)
         own = {"shard_raw": self.raw_settings, "shard_mds": self.mds_settings}
         return own.get(stage) or format_field(stage)
 
@@ -223,9 +260,33 @@ class Dataset:
             inputs["encode_text"] = self.text_fingerprint(shard)
         return fingerprint("shard_mds", settings=self.mds_settings, inputs=inputs)
 
+    def first_frame_fingerprint(self, shard: PlannedShard) -> str:
+        inputs = {"pictures": shard.pictures_digest}
+        return fingerprint("encode_first_frame", settings=self.first_frame_settings, inputs=inputs)
+
+    def clip_fingerprint(self, shard: PlannedShard) -> str:
+        inputs = {"pictures": shard.pictures_digest}
+        return fingerprint("encode_clip", settings=self.clip_settings, inputs=inputs)
+
+    def fastvideo_fingerprint(self, shard: PlannedShard) -> str:
+        """Covers the rows of every encode stage. A skipped row stays in the shard; it is left out
+        when that is published."""
+        inputs = {**self.encode_fingerprints(shard), "shard_members": shard.members_digest}
+        return fingerprint("shard", settings=self.settings_of("shard"), inputs=inputs)
+
+    def energon_video_fingerprint(self, shard: PlannedShard) -> str:
+        stage = "shard_energon_video"
+        inputs = {**self.encode_fingerprints(shard), "shard_members": shard.members_digest}
+        return fingerprint(stage, settings=self.settings_of(stage), inputs=inputs)
+
     def encode_fingerprints(self, shard: PlannedShard) -> dict[str, str]:
         """What the shard's rows must carry at each encode stage that the recipe has."""
-        of = {"encode_latents": self.latents_fingerprint, "encode_text": self.text_fingerprint}
+        of = {
+            "encode_latents": self.latents_fingerprint,
+            "encode_text": self.text_fingerprint,
+            "encode_first_frame": self.first_frame_fingerprint,
+            "encode_clip": self.clip_fingerprint,
+        }
         return {stage: of[stage](shard) for stage in encode_stages(self.recipe)}
 
     def _stored_inputs(self, shard: PlannedShard) -> dict[str, str]:
@@ -246,6 +307,8 @@ class Dataset:
             "energon": self.shard_fingerprint,
             "raw": self.raw_fingerprint,
             "mds": self.mds_fingerprint,
+            "fastvideo": self.fastvideo_fingerprint,
+            "energon_video": self.energon_video_fingerprint,
         }[format](shard)
 
     @property

@@ -10,9 +10,13 @@ from diffprep_assets.bucket.assets import bucket_asset
 from diffprep_assets.curate.assets import curate_asset
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.download.assets import download_asset
+from diffprep_assets.encode_clip.assets import encode_clip_asset
+from diffprep_assets.encode_first_frame.assets import encode_first_frame_asset
 from diffprep_assets.encode_latents.assets import encode_latents_asset
 from diffprep_assets.encode_text.assets import encode_text_asset
 from diffprep_assets.energon_prepare.assets import energon_prepare_asset
+from diffprep_assets.energon_video_prepare.assets import energon_video_prepare_asset
+from diffprep_assets.fastvideo_prepare.assets import fastvideo_prepare_asset
 from diffprep_assets.freshness import FORMAT_VERSIONS
 from diffprep_assets.mds_prepare.assets import mds_prepare_asset
 from diffprep_assets.partitions import stage_key
@@ -22,6 +26,8 @@ from diffprep_assets.raw_prepare.assets import raw_prepare_asset
 from diffprep_assets.recipe.formats import stages_of
 from diffprep_assets.recipe.names import asset_group_name
 from diffprep_assets.shard.assets import shard_asset
+from diffprep_assets.shard_energon_video.assets import shard_energon_video_asset
+from diffprep_assets.shard_fastvideo.assets import shard_fastvideo_asset
 from diffprep_assets.shard_mds.assets import shard_mds_asset
 from diffprep_assets.shard_plan.assets import shard_members_spec, shard_plan_asset
 from diffprep_assets.shard_raw.assets import shard_raw_asset
@@ -58,12 +64,19 @@ def dataset_graph(dataset: Dataset, project: Project) -> DatasetGraph:
         "shard_plan": lambda: shard_plan_asset(dataset, wait_minutes=wait),
         "encode_latents": lambda: encode_latents_asset(dataset, wait_minutes=wait, op_tags=op_tags),
         "encode_text": lambda: encode_text_asset(dataset, wait_minutes=wait, op_tags=op_tags),
-        "shard": lambda: shard_asset(dataset, wait_minutes=wait),
+        "encode_first_frame": lambda: encode_first_frame_asset(
+            dataset, wait_minutes=wait, op_tags=op_tags
+        ),
+        "encode_clip": lambda: encode_clip_asset(dataset, wait_minutes=wait, op_tags=op_tags),
+        "shard": lambda: _main_shard_asset(dataset, wait_minutes=wait),
         "shard_raw": lambda: shard_raw_asset(dataset, wait_minutes=wait),
         "shard_mds": lambda: shard_mds_asset(dataset, wait_minutes=wait),
+        "shard_energon_video": lambda: shard_energon_video_asset(dataset, wait_minutes=wait),
         "energon_prepare": lambda: energon_prepare_asset(dataset, wait_minutes=wait),
         "raw_prepare": lambda: raw_prepare_asset(dataset, wait_minutes=wait),
         "mds_prepare": lambda: mds_prepare_asset(dataset, wait_minutes=wait),
+        "energon_video_prepare": lambda: energon_video_prepare_asset(dataset, wait_minutes=wait),
+        "fastvideo_prepare": lambda: fastvideo_prepare_asset(dataset, wait_minutes=wait),
         "validate": lambda: validate_asset(dataset, wait_minutes=wait),
     }
     describe = partial(_described, page=_page_of(dataset), dataset=dataset)
@@ -75,6 +88,13 @@ def dataset_graph(dataset: Dataset, project: Project) -> DatasetGraph:
         if stage == "shard_plan":
             assets.append(describe(shard_members_spec(dataset)))
     return DatasetGraph(dataset, assets)
+
+
+def _main_shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
+    """Of pictures one tar a shard, of clips FastVideo's files."""
+    is_of_clips = dataset.recipe.video is not None
+    make = shard_fastvideo_asset if is_of_clips else shard_asset
+    return make(dataset, wait_minutes=wait_minutes)
 
 
 def _page_of(dataset: Dataset) -> dict[str, dg.MetadataValue]:

@@ -11,7 +11,7 @@ from diffprep_resources.storage.row_file import read_header
 
 
 def encode_rejects(layout: Layout, shard: str, made: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Rejects of a shard at each encode stage, as the row files or the finished tar have them.
+    """Rejects of a shard at each encode stage, as the row files or the finished shard have them.
 
     `made` gives the shard's fingerprint by stage; files of another one tell nothing. Each reject
     has `sample_id`, `source_key`, `stage`, `code`, `message`, `transient` and `fingerprint`.
@@ -42,11 +42,11 @@ def left_out(layout: Layout, shard: str, made: Mapping[str, str]) -> dict[int, d
 def _rejects_at(
     layout: Layout, shard: str, stage: str, fingerprint: str
 ) -> list[dict[str, Any]] | None:
-    """Of one stage; None where neither a row file nor the tar holds rows of this fingerprint."""
+    """Of one stage; None where neither row file nor finished shard is of this fingerprint."""
     header = read_header(row_path(layout, stage, shard))
     if header is not None and header.metadata["fingerprint"] == fingerprint:
         return list(header.rejects)
-    record = whole_record(layout.of("energon"), shard)
+    record = whole_record(layout.of_rows, shard)
     if record is not None and record.inputs.get(stage) == fingerprint:
         return [asdict(reject) for reject in record.rejects if reject.stage == stage]
     return None

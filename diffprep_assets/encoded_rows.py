@@ -1,14 +1,16 @@
 """Rows that were encoded before, wherever they lie now: found by the sample's fingerprint.
 
-A shard's rows are in its row file until the tar is written, and in the tar from then on. A sample
-that moved (to another bucket, or into a new generation) is found under its former shards.
+A shard's rows are in its row files until the finished shard is written (a tar; of clips, files of
+FastVideo's), and in that from then on. A sample that moved (to another bucket, or into a new
+generation) is found under its former shards.
 """
 
 import io
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,16 @@ import pyarrow.compute as pc
 import xxhash
 
 from diffprep_assets.layout import Layout
-from diffprep_assets.shard.record import SampleRow, ShardRecord, bad_keys, read_record, read_samples
+from diffprep_assets.shard.record import (
+    FINGERPRINT_COLUMNS,
+    SampleRow,
+    ShardRecord,
+    bad_keys,
+    read_record,
+    read_samples,
+)
+from diffprep_assets.shard_fastvideo.files import finished_bytes
+from diffprep_assets.shard_fastvideo.stored import stored_tensors
 from diffprep_resources.storage.parquet_tables import DamagedTableError, has_table
 from diffprep_resources.storage.row_file import RowReader, read_header, row_reader
 
@@ -25,8 +36,11 @@ if TYPE_CHECKING:
 
 STAGE_TENSORS = {
     "encode_latents": ("latents", "mean", "logvar"),
-    "encode_text": ("prompt_embeds", "pooled_prompt_embeds"),
+    "encode_text": ("prompt_embeds", "prompt_length", "pooled_prompt_embeds"),
+    "encode_first_frame": ("first_frame_latents", "pil_image"),
+    "encode_clip": ("clip_feature",),
 }
+"""The tensors of a row by stage, of those that it has."""
 Reject = dict[str, Any]
 
 logger = logging.getLogger(__name__)
@@ -34,25 +48,24 @@ logger = logging.getLogger(__name__)
 
 class EncodedRows:
     """Rows and rejects of one stage, by fingerprint: of those wanted. One row is in memory at a
-    time, and no tar is open between two: a shard may take its rows from thousands of others."""
+    time, and no finished shard is open between two: a shard may take its rows from thousands."""
 
     def __init__(self, stage: str, wanted: Collection[str]) -> None:
-        self._stage = stage
+        self.stage = stage
         self._wanted = frozenset(wanted)
-        self._column = "latents_fingerprint" if stage == "encode_latents" else "text_fingerprint"
+        self._column = FINGERPRINT_COLUMNS[stage]
         # Of thousands of rows that other shards hold, few are wanted.
         self.of_interest = pc.field(self._column).isin(sorted(self._wanted))
         self._in_row_files: dict[str, tuple[RowReader, int]] = {}
-        self._in_tars: dict[str, tuple[Path, SampleRow]] = {}
+        self._in_shards: dict[str, Callable[[], dict[str, torch.Tensor] | None]] = {}
         self._rejects: dict[str, Reject] = {}
 
     def find(self, fingerprint: str) -> "dict[str, torch.Tensor] | None":
-        """The tensors of one sample, or None where there are none that can be trusted. Of a tar
-        first: a digest shows whether its bytes are still those that were written."""
+        """The tensors of one sample, or None where there are none that can be trusted. Of a
+        finished shard first: a digest shows whether its bytes are still those that were written."""
         tensors = None
-        if fingerprint in self._in_tars:
-            names = STAGE_TENSORS[self._stage]
-            tensors = _tensors_in_tar(*self._in_tars[fingerprint], names=names)
+        if fingerprint in self._in_shards:
+            tensors = self._in_shards[fingerprint]()
         if tensors is None and fingerprint in self._in_row_files:
             reader, number = self._in_row_files[fingerprint]
             tensors = reader.row(number)
@@ -60,7 +73,7 @@ class EncodedRows:
 
     def is_damaged(self, fingerprint: str) -> bool:
         """Whether the sample's row should be there, but `find` cannot give it."""
-        return fingerprint in self._in_tars
+        return fingerprint in self._in_shards
 
     def reject(self, fingerprint: str) -> Reject | None:
         """Why this very sample was left out before; it is not tried again."""
@@ -77,17 +90,23 @@ class EncodedRows:
             elif fingerprint in self._wanted:
                 self._in_row_files.setdefault(fingerprint, (reader, number))
 
-    def add_tar(self, path: Path, record: ShardRecord, rows: Iterable[SampleRow]) -> None:
-        """The same of a finished tar; `rows` are those of interest."""
+    def add_shard(
+        self,
+        record: ShardRecord,
+        rows: Iterable[SampleRow],
+        read: "Callable[[SampleRow], dict[str, torch.Tensor] | None]",
+    ) -> None:
+        """The same of a finished shard; `rows` are those of interest, `read` gives the tensors of
+        one."""
         for reject in record.rejects:
-            if reject.stage == self._stage:
+            if reject.stage == self.stage:
                 self._add_reject(reject.fingerprint, asdict(reject))
         for row in rows:
-            self._in_tars.setdefault(getattr(row, self._column), (path, row))
+            self._in_shards.setdefault(getattr(row, self._column), partial(read, row))
 
     def _add_reject(self, fingerprint: str, reject: Reject) -> None:
         """What was added before is newer: a row there was encoded since."""
-        if fingerprint not in self._in_row_files and fingerprint not in self._in_tars:
+        if fingerprint not in self._in_row_files and fingerprint not in self._in_shards:
             self._rejects.setdefault(fingerprint, reject)
 
 
@@ -101,13 +120,18 @@ def encoded_rows(
     with ExitStack() as stack:
         for shard in dict.fromkeys(shards):
             _add_row_file(rows, row_path(layout, stage, shard), stack)
-            _add_tar(rows, layout, shard)
+            _add_shard(rows, layout.of_rows, shard)
         yield rows
 
 
 def row_path(layout: Layout, stage: str, shard: str) -> Path:
     """The row file of a shard at an encode stage."""
-    return layout.latents(shard) if stage == "encode_latents" else layout.text(shard)
+    return {
+        "encode_latents": layout.latents,
+        "encode_text": layout.text,
+        "encode_first_frame": layout.first_frame,
+        "encode_clip": layout.clip,
+    }[stage](shard)
 
 
 def whole_record(layout: Layout, shard: str) -> ShardRecord | None:
@@ -118,23 +142,27 @@ def whole_record(layout: Layout, shard: str) -> ShardRecord | None:
         return None
     if layout.shard_next_record(shard).exists():
         return None
+    return record if _size_on_disk(layout, shard) == record.size_bytes else None
+
+
+def _size_on_disk(layout: Layout, shard: str) -> int | None:
+    if layout.format == "fastvideo":
+        return finished_bytes(layout, shard)
     try:
-        size = layout.shard_file(shard).stat().st_size
+        return layout.shard_file(shard).stat().st_size
     except FileNotFoundError:
         return None
-    return record if size == record.size_bytes else None
 
 
 def _add_row_file(rows: EncodedRows, path: Path, stack: ExitStack) -> None:
     if read_header(path) is None:
         return
-    # Another run may remove the file: its rows are in a tar then.
+    # Another run may remove the file: its rows are in the finished shard then.
     with suppress(FileNotFoundError):
         rows.add_row_file(stack.enter_context(row_reader(path)))
 
 
-def _add_tar(rows: EncodedRows, layout: Layout, shard: str) -> None:
-    layout = layout.of("energon")
+def _add_shard(rows: EncodedRows, layout: Layout, shard: str) -> None:
     record = whole_record(layout, shard)
     if record is None:
         return
@@ -144,7 +172,12 @@ def _add_tar(rows: EncodedRows, layout: Layout, shard: str) -> None:
     except DamagedTableError as error:
         logger.warning("shard %s is encoded again: %s", shard, error)
         return
-    rows.add_tar(layout.shard_file(shard), record, (row for row in samples if row.key not in bad))
+    if layout.format == "fastvideo":
+        read = partial(stored_tensors, layout.shard_folder(shard), record, stage=rows.stage)
+    else:
+        names = STAGE_TENSORS[rows.stage]
+        read = partial(_tensors_in_tar, layout.shard_file(shard), names=names)
+    rows.add_shard(record, (row for row in samples if row.key not in bad), read)
 
 
 def _tensors_in_tar(

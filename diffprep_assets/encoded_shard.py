@@ -123,8 +123,8 @@ def encoded_result(
 
 
 def finish_broken_commit(layout: Layout, shard: str) -> None:
-    """Settle a tar's commit that a crash broke off, so that its rows can be used again."""
-    layout = layout.of("energon")
+    """Settle the commit of a finished shard that a crash broke off, so that its rows are of use."""
+    layout = layout.of_rows
     if layout.shard_next_record(shard).exists():
         lock = layout.partition_lock("shard", shard)
         with hold(lock, holder=f"a run mending {shard}", wait_s=LOCK_WAIT_S):
@@ -133,7 +133,7 @@ def finish_broken_commit(layout: Layout, shard: str) -> None:
 
 def finished_rows(layout: Layout, stage: str, task: PartitionTask) -> PartitionResult | None:
     """The result on disk when the shard's rows carry the task's fingerprint: in a row file, or
-    in the finished tar whose rows they became."""
+    in the finished shard whose rows they became."""
     path = row_path(layout, stage, task.key)
     header = read_header(path)
     if header is not None and header.metadata["fingerprint"] == task.fingerprint:
@@ -142,7 +142,7 @@ def finished_rows(layout: Layout, stage: str, task: PartitionTask) -> PartitionR
         codes = [reject["code"] for reject in header.rejects]
         counts = reused_counts(len(header.metadata["sample_ids"]), codes)
         return PartitionResult(task.fingerprint, counts, path.stat().st_size)
-    layout = layout.of("energon")
+    layout = layout.of_rows
     record = whole_record(layout, task.key)
     if record is None or layout.shard_bad(task.key).exists():
         return None

@@ -1,4 +1,5 @@
-"""Pictures in Dagster's events: a few of a part or of the plan, and the plan's buckets as bars.
+"""Pictures in Dagster's events: a few of a part or of the plan, first frames of clips, and the
+plan's buckets as bars.
 
 Every event is kept for good, so each picture is small, and none is made per shard.
 """
@@ -14,11 +15,11 @@ import xxhash
 from diffprep_assets.bucket.table import BucketRow, read_rows
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.shard_plan.members import Member, members_of_shard
-from diffprep_assets.shard_plan.plan import PlannedShard
+from diffprep_assets.shard_plan.plan import Bucket, ClipPlan, PlannedShard
+from diffprep_assets.source_pictures import source_picture
 from diffprep_resources.errors import DiffprepError
 from diffprep_resources.pictures.bar_chart import bar_chart
 from diffprep_resources.pictures.contact_sheet import Tile, contact_sheet, kept_part
-from diffprep_resources.pictures.decode import PictureLimits, load_upright
 from diffprep_resources.sources.base import FileStamp, Location
 
 SIDE = 128
@@ -34,11 +35,14 @@ BARS = 24
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A picture to show: where it lies, the crop (left, top, width, height), its bucket."""
+    """A picture to show: where it lies, the crop (left, top, width, height) of `size`, its bucket,
+    and of a clip which frames are taken."""
 
     location: Location
     crop: tuple[int, int, int, int]
+    size: tuple[int, int]
     label: str
+    clip: ClipPlan | None
 
 
 def part_pictures(dataset: Dataset, part: str) -> str | None:
@@ -94,12 +98,16 @@ def _of_row(row: BucketRow) -> _Choice:
         *(row.crop_width or 1, row.crop_height or 1),
     )
     location = Location(row.path, row.offset, row.length, row.row)
-    return _Choice(location, crop, f"{row.tier}-{row.width}x{row.height}")
+    bucket = Bucket(row.tier or 0, row.width or 0, row.height or 0, row.num_frames or 0)
+    clip = ClipPlan(row.wanted_pts) if row.wanted_pts else None
+    size = (row.original_width or 1, row.original_height or 1)
+    return _Choice(location, crop, size, bucket.name, clip)
 
 
 def _of_member(member: Member) -> _Choice:
     sample = member.planned.sample
-    return _Choice(member.location, sample.crop, sample.bucket.name)
+    size = (member.original_width, member.original_height)
+    return _Choice(member.location, sample.crop, size, sample.bucket.name, member.clip)
 
 
 def _sheet(dataset: Dataset, chosen: Sequence[_Choice], *, max_bytes: int) -> str | None:
@@ -113,17 +121,14 @@ def _sheet(dataset: Dataset, chosen: Sequence[_Choice], *, max_bytes: int) -> st
 
 def _tiles(dataset: Dataset, chosen: Iterable[_Choice]) -> Iterator[Tile]:
     """The pictures that can be read without fetching anything; the others are left out."""
-    image = dataset.recipe.image
-    limits = PictureLimits(max_pixels=image.max_pixels, min_side=image.min_side)
     for choice in chosen:
         if not dataset.source.are_here([FileStamp(choice.location.path, 0, 0, 0)]):
             continue
         try:
-            data = dataset.source.read_image(choice.location)
-            picture = load_upright(data, limits=limits, background=image.background)
+            picture = source_picture(dataset, choice.location, clip=choice.clip)
         except (DiffprepError, OSError):
             continue
-        width, height = picture.size
+        width, height = choice.size
         kept = kept_part(choice.crop, width=width, height=height)
         picture.thumbnail((SIDE, SIDE), reducing_gap=3.0)
         whole = kept == (0.0, 0.0, 1.0, 1.0)

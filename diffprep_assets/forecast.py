@@ -162,7 +162,7 @@ class _Parts:
             self.dataset.layout.bucket(part),
             settings=self._settings,
             limit=limit,
-            image=self.dataset.recipe.image,
+            rules=BucketRules.of(self.dataset.recipe),
         )
         unread = sum(
             stamp.path not in known or known[stamp.path][0].stamp != stamp_digest(stamp)
@@ -180,11 +180,10 @@ class _Parts:
             if part not in self._stamps:
                 yield from kept_samples([(part, self.dataset.layout.bucket(part))], facts)
                 continue
-            image, captions = self.dataset.recipe.image, self.dataset.recipe.captions
             pictures = scanned(
                 self._stamps[part],
                 source=self.dataset.source,
-                rules=BucketRules(image, captions),
+                rules=BucketRules.of(self.dataset.recipe),
                 known=self._known[part],
             )
             limited = islice(pictures, self._limits.get(part))
@@ -243,7 +242,9 @@ def _moved(old: Plan, new: Plan) -> list[str]:
     now = {row.sample_id: row.sample for row in new.samples if row.shard}
 
     def pictures(samples: Mapping[int, Candidate]) -> dict[int, Any]:
-        return {key: (row.image_digest, row.bucket, row.crop) for key, row in samples.items()}
+        return {
+            key: (row.image_digest, row.bucket, row.crop, row.clip) for key, row in samples.items()
+        }
 
     def captions(samples: Mapping[int, Candidate]) -> dict[int, str]:
         return {key: row.caption_digest for key, row in samples.items()}

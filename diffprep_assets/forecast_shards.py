@@ -7,19 +7,31 @@ from typing import Any
 
 from diffprep_assets.changes import changed_settings, difference
 from diffprep_assets.dataset import Dataset
+from diffprep_assets.encode_clip.worker import clip_fingerprint
+from diffprep_assets.encode_first_frame.worker import first_frame_fingerprint
 from diffprep_assets.encode_latents.worker import picture_fingerprint
 from diffprep_assets.encode_text.worker import caption_fingerprint
 from diffprep_assets.encoded_rows import row_path, whole_record
 from diffprep_assets.layout import Layout
 from diffprep_assets.recipe.formats import SHARD_STAGE, Format, shard_stages
-from diffprep_assets.shard.record import ShardRecord, read_record, sample_columns
+from diffprep_assets.shard.record import (
+    FINGERPRINT_COLUMNS,
+    ShardRecord,
+    read_record,
+    sample_columns,
+)
 from diffprep_assets.shard_plan.plan import PlannedSample, PlannedShard
 from diffprep_assets.stage_state import StageForecast, State
 from diffprep_resources.storage.parquet_tables import DamagedTableError
 from diffprep_resources.storage.row_file import read_header
 
-LATENTS, TEXT = "encode_latents", "encode_text"
-CHANGED = {LATENTS: ("picture", "edited"), TEXT: ("caption", "changed")}
+# By encode stage: the fingerprint of one sample's row, and how a changed sample is told.
+ROWS: dict[str, tuple[Callable[[PlannedSample, dict[str, Any]], str], str, str]] = {
+    "encode_latents": (picture_fingerprint, "picture", "edited"),
+    "encode_text": (caption_fingerprint, "caption", "changed"),
+    "encode_first_frame": (first_frame_fingerprint, "picture", "edited"),
+    "encode_clip": (clip_fingerprint, "picture", "edited"),
+}
 FORMER_SHARDS = 256
 Rows = Callable[[], Mapping[str, list[PlannedSample]]]
 
@@ -51,14 +63,14 @@ def forecast_shards(
     when first needed."""
     stages = {stage: StageForecast() for stage in shard_stages(dataset.recipe)}
     # Samples that were dealt anew name the same few former shards again and again.
-    found = lru_cache(FORMER_SHARDS)(partial(_encoded, dataset.layout.of("energon")))
+    found = lru_cache(FORMER_SHARDS)(partial(_encoded, dataset.layout.of_rows))
     for shard in shards:
         encoded = _add_encoded(dataset, shard, stages, rows=rows, given=reasons, found=found)
         for format in dataset.recipe.output.formats:
             stage = stages[SHARD_STAGE[format]]
             state, why = _finished(dataset, shard, rows=rows, format=format)
             if state != "fresh":
-                is_encoded = format == "energon" or why == []
+                is_encoded = SHARD_STAGE[format] == "shard" or why == []
                 stage.to_encode += shard.num_samples
                 why += [reason for reason in encoded if is_encoded and reason not in why]
             stage.add(shard.shard, state, why or reasons.new)
@@ -75,14 +87,11 @@ def _add_encoded(
     found: Found,
 ) -> list[str]:
     """The encode stages' forecast of a shard; returns why it is to be encoded."""
-    layout, key = dataset.layout.of("energon"), shard.shard
+    layout, key = dataset.layout.of_rows, shard.shard
     record = None if layout.shard_bad(key).exists() else whole_record(layout, key)
-    fingerprints = {LATENTS: dataset.latents_fingerprint, TEXT: dataset.text_fingerprint}
     reasons: list[str] = []
-    for stage in (LATENTS, TEXT):
-        if stage not in stages:
-            continue
-        if _is_fresh(layout, stage, key, fingerprints[stage](shard), record):
+    for stage, fingerprint in dataset.encode_fingerprints(shard).items():
+        if _is_fresh(layout, stage, key, fingerprint, record):
             stages[stage].add(key, "fresh")
             continue
         members = rows().get(key, [])
@@ -120,7 +129,7 @@ def _finished(
 def _changed_samples(layout: Layout, rows: list[PlannedSample], *, format: Format) -> list[str]:
     """How the samples of a stored shard differ from the plan's; of a pre-encoded one the encode
     stages tell."""
-    if format == "energon" or not rows:
+    if SHARD_STAGE[format] == "shard" or format == "energon_video" or not rows:
         return []
     try:
         ids, captions = sample_columns(
@@ -151,8 +160,8 @@ def _why(
     found: Found,
 ) -> tuple[State, list[str], int]:
     """State and reasons of a shard that is not fresh, and how many samples want encoding."""
-    fingerprint_of = picture_fingerprint if stage == LATENTS else caption_fingerprint
-    settings = dataset.latents_settings if stage == LATENTS else dataset.text_settings
+    fingerprint_of, noun, verb = ROWS[stage]
+    settings = dataset.encode_settings(stage)
     now = {row.sample_id: fingerprint_of(row, settings) for row in rows}
     before = found(stage, rows[0].shard or "") if rows else None
     known = set(before.samples.values()) if before else set()
@@ -164,7 +173,6 @@ def _why(
         return ("stale" if known else "missing"), given.new, to_encode
     reasons = changed_settings(before.settings, settings)
     if not reasons:
-        noun, verb = CHANGED[stage]
         changed = "changed" if given.samples else verb
         reasons = difference(before.samples, now).words("sample", changed=changed, of=noun)
         reasons = given.samples + reasons if reasons else []
@@ -172,15 +180,15 @@ def _why(
 
 
 def _encoded(layout: Layout, stage: str, shard: str) -> _Encoded | None:
-    """What the shard holds of a stage, in its row file or else in its tar."""
+    """What the shard holds of a stage, in its row file or else in the finished shard."""
     header = read_header(row_path(layout, stage, shard))
     if header is not None:
         pairs = zip(header.metadata["sample_ids"], header.metadata["fingerprints"], strict=True)
         return _Encoded(header.metadata["settings"], dict(pairs))
     record = whole_record(layout, shard)
-    if record is None:
+    if record is None or stage not in record.inputs:
         return None
-    column = "latents_fingerprint" if stage == LATENTS else "text_fingerprint"
+    column = FINGERPRINT_COLUMNS[stage]
     try:
         ids, fingerprints = sample_columns(layout.shard_samples(shard), "sample_id", column)
     except DamagedTableError:

@@ -21,12 +21,17 @@ FORMAT_VERSIONS = {
     "shard_plan": "1",
     "encode_latents": "2",
     "encode_text": "1",
+    "encode_first_frame": "1",
+    "encode_clip": "1",
     "shard": "1",
     "shard_raw": "1",
     "shard_mds": "1",
+    "shard_energon_video": "1",
     "energon_prepare": "1",
     "raw_prepare": "1",
     "mds_prepare": "1",
+    "fastvideo_prepare": "1",
+    "energon_video_prepare": "1",
     "validate": "1",
 }
 

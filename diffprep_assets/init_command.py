@@ -11,19 +11,23 @@ import typer
 
 from diffprep_assets.console import AsJson, ProjectDir, explained, out
 from diffprep_assets.project import RECIPE_SUFFIXES, Project, find_project
+from diffprep_assets.recipe.folders import is_remote
 from diffprep_assets.recipe.names import check_name, colliding_names
+from diffprep_assets.source_look.clip_settings import SHARD_SIZE, video_choice
 from diffprep_assets.source_look.drafting import (
     free_output_dir,
     loaded_text,
     looked_through,
     refuse_unusable,
 )
+from diffprep_assets.source_look.media import media_at
 from diffprep_assets.source_look.oddities import oddities
 from diffprep_assets.source_look.place import Place, as_written, source_section
 from diffprep_assets.source_look.recipe_text import RecipeDraft, recipe_text
 from diffprep_assets.source_look.report import InitReport, saw
 from diffprep_assets.source_look.settings import image_choice, shard_size, t5_max_length
 from diffprep_resources.errors import SettingError
+from diffprep_resources.sources.names import Media
 
 
 @explained
@@ -39,13 +43,20 @@ def init(  # noqa: PLR0913 (an option each)
     hf_split: Annotated[str | None, typer.Option(help="split of a Hub dataset")] = None,
     caption_key: Annotated[str | None, typer.Option(help="as data_format.caption_key")] = None,
     image_key: Annotated[str | None, typer.Option(help="as data_format.image_key")] = None,
+    video: Annotated[
+        bool | None,
+        typer.Option("--video/--pictures", help="clips, or pictures; else what is there on disk"),
+    ] = None,
     project: ProjectDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Look at a source, write a recipe for it, and say what was seen."""
     found = find_project(Path.cwd(), project)
     path = _free_path(found, name)
-    place = Place(source, Path.cwd(), found.folder, hf_name, hf_split)
+    media: Media = "clips" if video else "pictures"
+    if video is None and not is_remote(source):
+        media = media_at(source, Path.cwd())
+    place = Place(source, Path.cwd(), found.folder, hf_name, hf_split, media)
     section = source_section(place)
     keys = {"caption_key": caption_key, "image_key": image_key}
     given = {key: value for key, value in keys.items() if value is not None}
@@ -88,9 +99,12 @@ def _written(
     """Looks, decides, and puts the recipe at `path`."""
     output_dir = free_output_dir(path, project, source)
     sections = {"source": source, "data_format": keys, "output": {"output_dir": output_dir}}
+    if place.media == "clips":
+        sections["video"] = {}
     look = looked_through(path, project, sections)
     refuse_unusable(look, place.text)
-    image = image_choice(look.sizes)
+    is_video = place.media == "clips"
+    choice = video_choice(look.kept) if is_video else image_choice(look.sizes)
     draft = RecipeDraft(
         command=f"diffprep init {path.stem} --from {place.text}",
         saw=saw(look),
@@ -98,10 +112,11 @@ def _written(
         source_words=", ".join(sorted(look.captions_at)),
         data_format={**look.data_format, **keys},
         output_dir=output_dir,
-        shard_size=shard_size(look.samples),
+        shard_size=SHARD_SIZE if is_video else shard_size(look.samples),
         model=_model(model, place),
-        image=image.section,
-        image_words=image.why,
+        media=place.media,
+        encoded=choice.section,
+        encoded_words=choice.why,
         several_lines=any("\n" in (row.caption or "") for row in look.kept),
         several_captions=any("captions taken" in note for row in look.kept for note in row.notes),
     )
@@ -111,7 +126,7 @@ def _written(
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
     commands = [f"diffprep {verb} {path.stem}" for verb in ("check", "plan", "run")]
-    odd = oddities(look, image)
+    odd = oddities(look, choice)
     return InitReport(path.stem, str(path), place.text, look, odd, draft, commands)
 
 

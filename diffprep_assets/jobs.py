@@ -20,6 +20,7 @@ from diffprep_assets.partitions import (
 )
 from diffprep_assets.project import Project
 from diffprep_assets.recipe.formats import (
+    ENCODE_STAGES,
     SHARD_STAGE,
     part_stages,
     prepare_stages,
@@ -225,7 +226,7 @@ def _run_config(
     given = dict(encode_config or {})
     plan = {key: given.pop(key) for key in ("drop_skipped",) if key in given}
     retry = {key: value for key, value in given.items() if key == "retry_rejects"}
-    of_stage = {"encode_latents": given, "encode_text": given, "bucket": retry, "shard_plan": plan}
+    of_stage = {**dict.fromkeys(ENCODE_STAGES, given), "bucket": retry, "shard_plan": plan}
     of_stage |= dict.fromkeys(SHARD_STAGE.values(), retry)
     config["ops"] = {
         f"{asset_group_name(name)}__{stage}": {"config": of_stage[stage]}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from diffprep_assets.recipe.formats import PREPARE_STAGE, SHARD_STAGE, Format
+from diffprep_assets.recipe.formats import OF_CLIPS, PREPARE_STAGE, SHARD_STAGE, Format
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,12 @@ class Layout:
         first, base = self.first or self.format, self.base or self.output_dir
         output_dir = base if format == first else base / format
         return replace(self, output_dir=output_dir, format=format, first=first, base=base)
+
+    @property
+    def of_rows(self) -> "Layout":
+        """That of the format whose finished shards give back every row as it was encoded."""
+        of_clips = (self.first or self.format) in OF_CLIPS
+        return self.of("fastvideo" if of_clips else "energon")
 
     @property
     def folder(self) -> Path:
@@ -95,6 +101,12 @@ class Layout:
     def text(self, shard: str) -> Path:
         return self.folder / "text" / f"{shard}.safetensors"
 
+    def first_frame(self, shard: str) -> Path:
+        return self.folder / "first_frame" / f"{shard}.safetensors"
+
+    def clip(self, shard: str) -> Path:
+        return self.folder / "clip" / f"{shard}.safetensors"
+
     @property
     def empty_encodings(self) -> Path:
         """The encoding of the empty caption, beside the fingerprint that it was made with."""
@@ -106,9 +118,13 @@ class Layout:
         return self.folder / self._named("shards")
 
     def shard_file(self, shard: str) -> Path:
-        """The finished shard: a tar, or an MDS shard."""
-        suffix = "mds" if self.format == "mds" else "tar"
+        """The finished shard: a tar, an MDS shard, or the list of FastVideo's files."""
+        suffix = {"mds": "mds", "fastvideo": "files.json"}.get(self.format, "tar")
         return self.shards_folder / f"{shard}.{suffix}"
+
+    def shard_folder(self, shard: str) -> Path:
+        """The parquet files of a finished FastVideo shard."""
+        return self.shards_folder / shard
 
     def shard_samples(self, shard: str) -> Path:
         """One row per sample of the shard: offsets, digest, fingerprints."""
@@ -189,6 +205,8 @@ class Layout:
             "picture_hash": self.picture_hash("x").parent,
             "encode_latents": self.latents("x").parent,
             "encode_text": self.text("x").parent,
+            "encode_first_frame": self.first_frame("x").parent,
+            "encode_clip": self.clip("x").parent,
             **{stage: self.of(format).shards_folder for format, stage in SHARD_STAGE.items()},
         }
         whole = {
@@ -197,6 +215,7 @@ class Layout:
             **{stage: self.of(format).output_dir for format, stage in PREPARE_STAGE.items()},
             "validate": self.validation,
         }
+        folders["shard"] = self.of_rows.shards_folder
         # The plan is of two assets.
         return (folders | whole).get(stage, self.shard_plan)
 

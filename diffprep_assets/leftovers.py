@@ -3,8 +3,9 @@
 from contextlib import suppress
 from pathlib import Path
 
+from diffprep_assets.encoded_rows import row_path
 from diffprep_assets.layout import Layout
-from diffprep_assets.recipe.formats import SHARD_STAGE
+from diffprep_assets.recipe.formats import ENCODE_STAGES, SHARD_STAGE
 from diffprep_resources.errors import DatasetLockedError
 from diffprep_resources.storage.atomic import TEMPORARY_PREFIX, remove_leftovers
 from diffprep_resources.storage.locks import hold
@@ -35,8 +36,7 @@ def _folders(layout: Layout) -> list[Path]:
         layout.bucket("x"),
         layout.source_columns("x"),
         layout.picture_hash("x"),
-        layout.latents("x"),
-        layout.text("x"),
+        *(row_path(layout, stage, "x") for stage in ENCODE_STAGES),
         *(layout.of(format).shard_file("x") for format in SHARD_STAGE),
     )
     return [file.parent for file in files]

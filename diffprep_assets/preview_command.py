@@ -12,7 +12,7 @@ from diffprep_assets.preview.looks import Look, looks
 from diffprep_assets.preview.originals import originals_of
 from diffprep_assets.preview.sampling import chosen_places, published_folder
 from diffprep_assets.preview.sheet import missing_words, page, sheet_jpeg, table
-from diffprep_assets.preview.vae_of import codec_of
+from diffprep_assets.preview.vae_of import CLIP_ENCODINGS, clip_codec_of, codec_of
 from diffprep_assets.project import project_if_any
 from diffprep_resources.errors import DiffprepError, SettingError
 from diffprep_resources.storage.atomic import write_bytes
@@ -38,7 +38,9 @@ def preview(  # noqa: PLR0913 (an option each)
     folder = published_folder(path)
     here = project_if_any(Path.cwd(), project)
     codec = None
-    if folder.encoding == "preencoded":
+    if folder.encoding in CLIP_ENCODINGS:
+        codec = clip_codec_of(folder, vae=vae, project=here, device=device)
+    elif folder.encoding == "preencoded":
         codec = codec_of(folder, vae=vae, project=here, device=device)
     elif vae is not None:
         raise SettingError(f"--vae decodes latents, and {path} holds pictures; leave --vae out")

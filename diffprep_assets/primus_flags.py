@@ -1,4 +1,4 @@
-"""Flags and config files of Primus, for its two commands, made into a recipe of ours."""
+"""Flags and config files of Primus's and FastVideo's commands, made into a recipe of ours."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from diffprep_resources.errors import SettingError
 from diffprep_resources.storage.atomic import write_bytes
 
 WRITTEN_BY = "# Written by `diffprep {}`, which replaces this file when run again.\n"
-COMMANDS = ("diffusion-encoded", "diffusion-raw")
+COMMANDS = ("diffusion-encoded", "diffusion-raw", "video-encoded")
 
 # Flags that name a place: taken from the working folder, as in any command.
 PATHS = {"source.input_dir", "source.input_path", "output.output_dir", "auth.hf_token_file"}

@@ -9,6 +9,8 @@ from diffprep_assets.energon_prepare.folders import folder_layout, folder_of, ou
 from diffprep_assets.energon_prepare.index import MetaFiles
 from diffprep_assets.energon_prepare.metadata_files import empty_files, idx_path
 from diffprep_assets.energon_prepare.output_state import load_state
+from diffprep_assets.fastvideo_prepare.clips_list import clips_lists
+from diffprep_assets.fastvideo_prepare.validation_set import validation_files
 from diffprep_assets.layout import Layout
 from diffprep_assets.mds_prepare.folders import SIDECAR, is_our_sidecar
 from diffprep_resources.mds.layout import INDEX_NAME
@@ -18,7 +20,9 @@ def published_files(layout: Layout) -> set[Path]:
     """Files of ours that are there, in no folder that is a link to elsewhere; a card of somebody's
     own is none. Raises SettingError where the folder is another dataset's."""
     names = list(load_state(layout).files)
-    of_format = _mds_files if layout.format == "mds" else _energon_files
+    of_format = {"mds": _mds_files, "fastvideo": _fastvideo_files}.get(
+        layout.format, _energon_files
+    )
     known = [
         *(layout.output_dir / name for name in names),
         *of_format(layout, names),
@@ -48,6 +52,13 @@ def _mds_files(layout: Layout, names: Iterable[str]) -> Iterator[Path]:
         place = layout.output_dir / folder
         yield place / INDEX_NAME
         yield from (path for path in place.glob(f"*{SIDECAR}*.json") if is_our_sidecar(path))
+
+
+def _fastvideo_files(layout: Layout, names: Iterable[str]) -> Iterator[Path]:
+    for name in names:
+        yield from (layout.output_dir / name).glob("*.parquet")
+    yield from validation_files(layout.output_dir)
+    yield from clips_lists(layout.output_dir)
 
 
 def _is_there(path: Path, layout: Layout) -> bool:

@@ -11,7 +11,13 @@ from diffprep_assets.changes import plural
 from diffprep_assets.encoded_rows import row_path, whole_record
 from diffprep_assets.layout import Layout
 from diffprep_assets.published_files import published_files
-from diffprep_assets.recipe.formats import PREPARE_STAGE, SHARD_STAGE, Format
+from diffprep_assets.recipe.formats import (
+    ENCODE_STAGES,
+    PREPARE_STAGE,
+    SHARD_STAGE,
+    Format,
+    main_format,
+)
 from diffprep_assets.shard_plan.table import read_head, read_shards
 from diffprep_resources.errors import SettingError
 from diffprep_resources.storage.atomic import TEMPORARY_PREFIX
@@ -54,10 +60,12 @@ def old_generations(layout: Layout, formats: Sequence[Format]) -> Removable:
     shards = {shard.shard for shard in read_shards(layout.shards)}
     finished = [layout.of(name).shards_folder for name in SHARD_STAGE]
     paths = []
-    for folder in {layout.latents("x").parent, layout.text("x").parent, *finished}:
-        for path in _files_in(folder):
-            is_left_over = path.name.startswith(TEMPORARY_PREFIX)
-            if is_left_over or path.name.partition(".")[0] not in shards:
+    rows = {row_path(layout, stage, "x").parent for stage in ENCODE_STAGES}
+    for folder in {*rows, *finished}:
+        for path in files_below(folder):
+            # The files of a FastVideo shard lie in a folder of their own.
+            shard = path.relative_to(folder).parts[0].partition(".")[0]
+            if path.name.startswith(TEMPORARY_PREFIX) or shard not in shards:
                 paths.append(path)
     paths = sorted(set(paths) - {layout.empty_encodings})
     unwritten = sum(
@@ -81,34 +89,34 @@ def downloads(layout: Layout, _: Sequence[Format]) -> Removable:
     return Removable("downloads", tuple(paths), note)
 
 
-def intermediates(layout: Layout, _: Sequence[Format]) -> Removable:
-    """Latents and text whose rows stand in a finished tar of the pre-encoded format. What a run
-    would encode again stays: other formats do not give back what they hold."""
+def intermediates(layout: Layout, formats: Sequence[Format]) -> Removable:
+    """Encoded rows that stand in a finished shard of the dataset's main format. What a run would
+    encode again stays: other formats do not give back what they hold."""
+    main = layout.of(main_format([*formats, layout.format]) or "energon")
     found: list[Path] = []
     kept = 0
     for shard in read_shards(layout.shards):
-        rows = [row_path(layout, stage, shard.shard) for stage in ("encode_latents", "encode_text")]
+        rows = [row_path(layout, stage, shard.shard) for stage in ENCODE_STAGES]
         there = [path for path in rows if path.is_file() and not _is_linked(path)]
-        if there and _is_in_tar(layout, shard.shard):
+        if there and _is_finished(main, shard.shard):
             found += there
         else:
             kept += len(there)
-    note = f"{kept:,} {plural('file', kept)} stay, whose rows no tar holds" if kept else ""
+    where = "finished shard" if main.format == "fastvideo" else "tar"
+    note = f"{kept:,} {plural('file', kept)} stay, whose rows no {where} holds" if kept else ""
     return Removable("intermediates", tuple(found), note)
 
 
-def _is_in_tar(layout: Layout, shard: str) -> bool:
-    """Whether the shard's tar holds every row of its row files. Of a sample that was left out at
-    one stage, the other stage's row is in the row file alone."""
-    layout = layout.of("energon")
+def _is_finished(layout: Layout, shard: str) -> bool:
+    """Whether the finished shard of the layout's format holds every row of its row files. Of a
+    sample that was left out at one stage, the other stages' rows are in their row files alone."""
     record = whole_record(layout, shard)
     if record is None or record.rejects or layout.shard_bad(shard).exists():
         return False
-    headers = {stage: read_header(row_path(layout, stage, shard)) for stage in record.inputs}
+    headers = {stage: read_header(row_path(layout, stage, shard)) for stage in ENCODE_STAGES}
     return all(
-        header is None or header.metadata["fingerprint"] == record.inputs[stage]
+        header is None or header.metadata["fingerprint"] == record.inputs.get(stage)
         for stage, header in headers.items()
-        if stage in ("encode_latents", "encode_text")
     )
 
 
@@ -124,7 +132,8 @@ def old_formats(layout: Layout, formats: Sequence[Format]) -> Removable:
     paths: list[Path] = []
     left = []
     for of_format in (layout.of(name) for name in SHARD_STAGE if name not in formats):
-        known = [*_files_in(of_format.shards_folder), of_format.prepared, of_format.published_state]
+        finished = files_below(of_format.shards_folder)
+        known = [*finished, of_format.prepared, of_format.published_state]
         found = [path for path in known if path.is_file() and not _is_linked(path)]
         try:
             found += published_files(of_format)
@@ -180,12 +189,6 @@ def files_below(folder: Path) -> Iterator[Path]:
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         for name in sorted([*names, *links]):
             yield Path(parent, name)
-
-
-def _files_in(folder: Path) -> list[Path]:
-    if not _is_folder(folder):
-        return []
-    return [path for path in folder.iterdir() if not _is_folder(path)]
 
 
 def _is_linked(path: Path) -> bool:

@@ -102,8 +102,8 @@ def report_of(dataset: Dataset, progress: Progress, *, error: tuple[str, str] | 
     listed = sum(pq.read_metadata(path).num_rows for path in tables if path.exists())
     # Until this run planned, the view of rejects is an earlier run's.
     rejects = summary_of(read_rejects(layout.rejects) if "shard_plan" in progress.summaries else ())
-    tars = layout.of("energon")
-    records = (read_record(tars.shard_record(row.shard)) for row in read_shards(layout.shards))
+    finished = layout.of_rows
+    records = (read_record(finished.shard_record(row.shard)) for row in read_shards(layout.shards))
     prepared = progress.summaries.get(PREPARE_STAGE[layout.format])
     head = read_head(layout.shard_plan)
     return RunReport(

@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from diffprep_assets.recipe.formats import SHARD_STAGE
+from diffprep_assets.recipe.formats import ENCODE_STAGES, SHARD_STAGE
 from diffprep_assets.rejects import Reject
 from diffprep_assets.shard.truncation import Truncation
 from diffprep_resources.progress.base import StageSummary, Unit
@@ -19,7 +19,7 @@ STAGES = (
 )
 UNITS: dict[str, Unit] = {
     **dict.fromkeys(("download", "bucket", "source_columns", "picture_hash"), "parts"),
-    **dict.fromkeys(("encode_latents", "encode_text", *SHARD_STAGE.values()), "shards"),
+    **dict.fromkeys((*ENCODE_STAGES, *SHARD_STAGE.values()), "shards"),
 }
 
 

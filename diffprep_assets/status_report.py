@@ -14,6 +14,8 @@ COUNTED = {
     "picture_hash": ("picture", "hash"),
     "encode_latents": ("picture", "encode"),
     "encode_text": ("caption", "encode"),
+    "encode_first_frame": ("first frame", "encode"),
+    "encode_clip": ("first frame", "encode"),
     "shard_raw": ("picture", "store"),
     "shard_mds": ("picture", "store"),
 }

@@ -29,6 +29,7 @@ from diffprep_assets.recipe.schema import Recipe
 from diffprep_assets.rejects import SCHEMA as REJECTS_SCHEMA
 from diffprep_assets.shard.members import SampleMetadata
 from diffprep_assets.shard.record import SAMPLES_SCHEMA, ShardRecord
+from diffprep_assets.shard_energon_video.members import ClipMetadata
 from diffprep_assets.shard_plan.table import PLAN_SCHEMA, SHARDS_SCHEMA
 from diffprep_assets.source_columns import table as source_columns
 from diffprep_assets.source_index import table as source_index
@@ -146,6 +147,11 @@ def test_every_key_of_the_json_files_is_documented() -> None:
     assert list(keys) == [column.name for column in fields(SampleMetadata)]
     record = rows(section(DOCS / "data.md", "shards/SHARD.json"))
     assert list(record) == ["version", *(column.name for column in fields(ShardRecord))]
+
+
+def test_every_key_of_a_clips_json_is_documented() -> None:
+    text = section(DOCS / "data.md", "shards_energon_video/SHARD.tar")
+    assert [f.name for f in fields(ClipMetadata) if f"`{f.name}`" not in text] == []
 
 
 def test_every_metadata_file_is_documented() -> None:

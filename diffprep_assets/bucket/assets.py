@@ -1,4 +1,4 @@
-"""bucket: opens each new or changed picture once."""
+"""bucket: opens each new or changed picture or clip once."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -67,7 +67,7 @@ def bucket_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinitio
                 spec=BucketSpec(
                     layout,
                     dataset.source,
-                    BucketRules(dataset.recipe.image, dataset.recipe.captions),
+                    BucketRules.of(dataset.recipe),
                     settings,
                 ),
                 recipe_hash=dataset.loaded.recipe_hash,

@@ -45,6 +45,14 @@ SCHEMA = pa.schema(
         pa.field("row", pa.int64(), nullable=False),
         # Digest of the source file's size and times: unchanged means not read again.
         pa.field("stamp", pa.string(), nullable=False),
+        # The rest is of clips, null in a table of pictures.
+        pa.field("media", pa.string()),
+        pa.field("num_frames", pa.int32()),
+        pa.field("wanted_pts", pa.list_(pa.int64())),
+        pa.field("sar", pa.string()),
+        pa.field("fps", pa.string()),
+        pa.field("duration_s", pa.float64()),
+        pa.field("frames_found", pa.int32()),
     ]
 )
 
@@ -53,8 +61,13 @@ SCHEMA = pa.schema(
 class BucketRow:
     """One sample as `bucket` saw it; a reject when `code` is set.
 
-    Sizes in pixels of the upright picture; the crop is in those pixels too. `path`, `offset`,
-    `length`, `row` locate the picture's bytes in the source (-1 where it does not apply).
+    Sizes in stored pixels of the upright picture or frame; the crop is in those pixels too. `path`,
+    `offset`, `length`, `row` locate its bytes in the source (-1 where it does not apply).
+
+    Of a clip, whose `media` is "clip": `num_frames` frames are taken, shown at `wanted_pts` (ticks
+    of its stream); `frames_found` is how many it has at the recipe's train_fps. `sar` is the width
+    of a stored pixel divided by its height and `fps` its mean rate, as fractions. None of a
+    picture.
     """
 
     source_key: str
@@ -80,6 +93,13 @@ class BucketRow:
     crop_top: int | None = None
     crop_width: int | None = None
     crop_height: int | None = None
+    media: str | None = None
+    num_frames: int | None = None
+    wanted_pts: tuple[int, ...] | None = None
+    sar: str | None = None
+    fps: str | None = None
+    duration_s: float | None = None
+    frames_found: int | None = None
 
 
 @contextmanager
@@ -125,7 +145,10 @@ def read_rows(path: Path) -> Iterator[BucketRow]:
     with readable_table(path), pq.ParquetFile(path) as file:
         for batch in file.iter_batches(ROWS_PER_GROUP):
             for row in batch.to_pylist():
-                values = {name: row[name] for name in names}
+                # A table from before there were clips has no columns of theirs.
+                values = {name: row[name] for name in names if name in row}
+                pts = values.get("wanted_pts")
+                values["wanted_pts"] = None if pts is None else tuple(pts)
                 yield BucketRow(**{**values, "notes": tuple(values["notes"])})
 
 

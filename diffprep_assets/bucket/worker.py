@@ -20,7 +20,6 @@ from diffprep_assets.partition_worker import (
     PartitionWorker,
     reused_counts,
 )
-from diffprep_assets.recipe.schema import Image
 from diffprep_assets.recipe.stage_fields import SIZE_FIELDS
 from diffprep_assets.stage_inputs import how_to_make
 from diffprep_resources.compute.base import Report
@@ -121,7 +120,7 @@ class BucketWorker(PartitionWorker):
             self.spec.layout.bucket(task.key),
             settings=self.spec.settings,
             limit=task.limit,
-            image=self.spec.rules.image,
+            rules=self.spec.rules,
         )
         if not task.retry_rejects:
             return known
@@ -138,7 +137,7 @@ class BucketWorker(PartitionWorker):
 
 
 def known_rows(
-    path: Path, *, settings: Mapping[str, Any], limit: int | None, image: Image
+    path: Path, *, settings: Mapping[str, Any], limit: int | None, rules: BucketRules
 ) -> dict[str, list[BucketRow]]:
     """Rows of a bucket table by file, as far as other settings and another limit let them stand."""
     metadata = read_metadata(path)
@@ -150,7 +149,7 @@ def known_rows(
     files = groupby(read_rows(path), key=lambda row: row.path)
     if before == settings:
         return {file: list(rows) for file, rows in files}
-    now = ((file, resized(list(rows), image)) for file, rows in files)
+    now = ((file, resized(list(rows), rules)) for file, rows in files)
     return {file: rows for file, rows in now if rows is not None}
 
 

@@ -25,9 +25,10 @@ class Validity:
 @dataclass(frozen=True, slots=True)
 class DatasetInfo:
     """Everything that `info` tells. `provenance` is dataset.json, None for other tools' datasets;
-    `kind` says what the folder is: the class in dataset.yaml, `tars` or `MDS`; `encoding` what the
-    samples hold. `samples` is None where only reading all shards would tell; `splits` counts them;
-    `excluded` are names in split.yaml. `loading` is Python that loads it; `problems` are sentences.
+    `kind` says what the folder is: the class in dataset.yaml, `tars`, `MDS` or `FastVideo`;
+    `encoding` what the samples hold. `samples` is None where only reading all shards would tell;
+    `splits` counts them; `excluded` are names in split.yaml. `loading` is Python that loads it;
+    `problems` are sentences.
     """
 
     path: Path

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from diffprep_assets.dataset_info.energon import energon_info
 from diffprep_assets.dataset_info.facts import DatasetInfo
+from diffprep_assets.dataset_info.fastvideo import fastvideo_info
 from diffprep_assets.dataset_info.mds import mds_info
 from diffprep_assets.project import Project
 from diffprep_assets.validate.encoding import encoding_of
@@ -20,4 +21,6 @@ def dataset_info(path: Path, *, project: Project | None) -> DatasetInfo:
     encoding = encoding_of(path)
     if encoding == "mds":
         return mds_info(path, project=project)
+    if encoding == "fastvideo":
+        return fastvideo_info(path, project=project)
     return energon_info(path, encoding=encoding, project=project)

@@ -91,7 +91,7 @@ def _facts(info: DatasetInfo) -> Iterator[tuple[str, str]]:
     yield "dataset", escape(name)
     yield "path", escape(str(info.path))
     yield "valid", f"[{STYLES[info.validity.state]}]{escape(info.validity.words)}[/]"
-    what = "shards" if info.encoding == "mds" else "tars"
+    what = "shards" if info.encoding in ("mds", "fastvideo") else "tars"
     size = f"{info.shards:,} {what}, {bytes_text(info.size_bytes)}"
     if info.samples is None:
         yield "samples", f"not counted (no .nv-meta); {size}"
@@ -176,7 +176,8 @@ def _buckets_table(found: list[dict[str, int]]) -> Table:
     for name in (*names, "bytes"):
         table.add_column(name, justify="right", no_wrap=True)
     for bucket in found:
-        size = f"{bucket['width']} x {bucket['height']}"
+        frames = bucket.get("num_frames")
+        size = f"{bucket['width']} x {bucket['height']}" + (f" x {frames}" if frames else "")
         counts = (f"{bucket[name]:,}" if bucket[name] else "" for name in names)
         table.add_row(size, *counts, bytes_text(bucket["size_bytes"]))
     return table

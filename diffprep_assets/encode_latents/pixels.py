@@ -43,10 +43,15 @@ def planned_cut(sample: Candidate) -> Cut:
 def check_unchanged(data: bytes, *, sample: Candidate) -> None:
     """Raises SourceChangedError for other bytes than `bucket` saw."""
     if xxhash.xxh3_128_hexdigest(data) != sample.image_digest:
-        raise SourceChangedError(
-            f"source changed since bucket: {sample.source_key}; run download and bucket again, as "
-            "`diffprep run` does"
-        )
+        raise source_changed(sample)
+
+
+def source_changed(sample: Candidate) -> SourceChangedError:
+    """What to do about a sample that is not what `bucket` saw."""
+    return SourceChangedError(
+        f"source changed since bucket: {sample.source_key}; run download and bucket again, as "
+        "`diffprep run` does"
+    )
 
 
 def member_pixels(dataset: Dataset, member: Member) -> np.ndarray:

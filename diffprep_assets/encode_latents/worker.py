@@ -1,40 +1,30 @@
-"""Encodes the pictures of one shard: bytes, upright pixels, crop, VAE, one row each."""
+"""Encodes the pictures or clips of one shard: bytes, upright pixels, crop, VAE, one row each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.encode_latents.clip_pixels import clip_pixels
 from diffprep_assets.encode_latents.pixels import planned_pixels
-from diffprep_assets.encoded_shard import (
-    encoded_result,
-    finish_broken_commit,
-    finished_rows,
-    reject_row,
-    sample_fingerprint,
-    shard_metadata,
-    taken_over,
-)
+from diffprep_assets.encode_worker import MembersJob, MembersWorker, Numbered
+from diffprep_assets.encoded_shard import sample_fingerprint
 from diffprep_assets.layout import Layout
-from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
-from diffprep_assets.shard_plan.members import Member, members_of_shard
-from diffprep_assets.shard_plan.plan import PlannedSample
-from diffprep_resources.compute.base import Report
-from diffprep_resources.compute.batches import BatchJob, encode_in_batches
+from diffprep_assets.shard_plan.plan import Bucket, PlannedSample
 from diffprep_resources.compute.engines import num_cores
-from diffprep_resources.compute.memory import memory_peak
-from diffprep_resources.encoders.base import EncoderFamily, LatentsEncoder
-from diffprep_resources.encoders.threads import one_thread_on_cpu
+from diffprep_resources.encoders.base import EncoderFamily, LatentsEncoder, RowLayout
 from diffprep_resources.pictures.decode import PictureLimits
 from diffprep_resources.sources.base import Source
-from diffprep_resources.storage.row_file import RowFileWriter, row_file
+from diffprep_resources.storage.row_file import RowFileWriter
 
 if TYPE_CHECKING:
     import torch
 
 STAGE = "encode_latents"
+CLIP_LOAD_THREADS = 1
+"""One clip of 77 frames at 832x480 is 92 MB of pixels: while one is encoded, the next is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,101 +44,81 @@ class LatentsSpec:
         return LatentsWorker(self)
 
 
-class LatentsWorker(PartitionWorker):
-    """One VAE on one device."""
+class LatentsWorker(MembersWorker[LatentsSpec, LatentsEncoder]):
+    """The VAE on one device."""
 
-    def __init__(self, spec: LatentsSpec) -> None:
-        self.spec = spec
-        self.device = "cpu"
-        self.encoder: LatentsEncoder | None = None
+    stage = STAGE
 
-    def setup(self, device: str) -> None:
-        one_thread_on_cpu(device)
-        self.device = device
-        self.encoder = self.spec.encoders.latents_encoder(device)
+    def load(self, device: str) -> LatentsEncoder:
+        return self.spec.encoders.latents_encoder(device)
 
-    def lock(self, task: PartitionTask) -> Path:
-        return self.spec.layout.partition_lock(STAGE, task.key)
+    def row_layout(self, bucket: Bucket) -> RowLayout:
+        return latents_layout(self.encoder, bucket)
 
-    def finished(self, task: PartitionTask) -> PartitionResult | None:
-        finish_broken_commit(self.spec.layout, task.key)
-        return finished_rows(self.spec.layout, STAGE, task)
+    def fingerprint(self, planned: PlannedSample) -> str:
+        return picture_fingerprint(planned, self.spec.settings)
 
-    def make(self, task: PartitionTask, report: Report) -> PartitionResult:
-        if self.encoder is None:
-            raise RuntimeError("setup was not called")
-        spec, path = self.spec, self.spec.layout.latents(task.key)
-        members = members_of_shard(spec.layout, task.key)
-        fingerprints = [picture_fingerprint(member.planned, spec.settings) for member in members]
-        bucket = members[0].planned.sample.bucket
-        with row_file(
-            path,
-            rows=self.encoder.row_layout(bucket.width, bucket.height),
-            num_rows=len(members),
-            metadata=shard_metadata(
-                task, members, settings=spec.settings, fingerprints=fingerprints
-            ),
-        ) as rows:
-            taken = taken_over(
-                STAGE,
-                spec.layout,
-                members,
-                fingerprints=fingerprints,
-                rows=rows,
-                retry_rejects=task.retry_rejects,
-            )
-            report(len(members) - len(taken.rest), len(taken.rejects))
-            result = encode_in_batches(
-                [(number, members[number]) for number in taken.rest],
-                PictureJob(spec, self.encoder, rows, shape=(bucket.height, bucket.width, 3)),
-                batch_size=spec.batch_size,
-                load_threads=spec.load_threads,
-                report=report,
-            )
-            rejects = taken.rejects + [
-                reject_row(STAGE, member, reject, fingerprint=fingerprints[number])
-                for (number, member), reject in result.rejects
-            ]
-            rows.close(rejects=rejects)
-        facts = {
-            "batch_size": result.batch_size,
-            "memory_peak_bytes": memory_peak(self.device),
-        }
-        return encoded_result(path, task, encoded=result.encoded, rejects=rejects, facts=facts)
+    def job(self, bucket: Bucket, rows: RowFileWriter) -> "PictureJob":
+        return PictureJob(self.spec, self.encoder, rows, shape=pixels_shape(bucket))
 
-    def close(self) -> None:
-        if self.encoder is not None:
-            self.encoder.close()
-            self.encoder = None
+
+def latents_spec(dataset: Dataset, batch_size: int) -> LatentsSpec:
+    """What the dataset's latents are made with; of clips, one is read while another is encoded."""
+    image = dataset.recipe.image
+    spec = LatentsSpec(
+        dataset.layout,
+        dataset.source,
+        dataset.encoders,
+        dataset.latents_settings,
+        image.background,
+        PictureLimits(max_pixels=image.max_pixels, min_side=image.min_side),
+        batch_size,
+    )
+    return spec if dataset.recipe.video is None else replace(spec, load_threads=CLIP_LOAD_THREADS)
+
+
+def latents_layout(encoder: LatentsEncoder | EncoderFamily, bucket: Bucket) -> RowLayout:
+    """The tensors of one sample of the bucket, picture or clip."""
+    layout = encoder.latents_layout if isinstance(encoder, EncoderFamily) else encoder.row_layout
+    return layout(bucket.width, bucket.height, num_frames=bucket.frames or 1)
+
+
+def pixels_shape(bucket: Bucket) -> tuple[int, ...]:
+    """[H, W, 3] of a bucket's pictures, [T, H, W, 3] of its clips."""
+    shape = (bucket.height, bucket.width, 3)
+    return (bucket.frames, *shape) if bucket.frames else shape
 
 
 def picture_fingerprint(planned: PlannedSample, settings: dict[str, Any]) -> str:
     """What decides one row of latents."""
     sample = planned.sample
-    return sample_fingerprint(
-        STAGE,
-        settings=settings,
-        inputs=[planned.sample_id, sample.image_digest, sample.bucket.name, sample.crop],
-    )
+    inputs = [planned.sample_id, sample.image_digest, sample.bucket.name, sample.crop]
+    if sample.clip is not None:
+        inputs.append(list(sample.clip.wanted_pts))
+    return sample_fingerprint(STAGE, settings=settings, inputs=inputs)
 
 
-class PictureJob(BatchJob[tuple[int, Member], np.ndarray]):
+class PictureJob(MembersJob):
+    """Pictures or clips."""
+
     def __init__(
         self,
         spec: LatentsSpec,
         encoder: LatentsEncoder,
         rows: RowFileWriter,
         *,
-        shape: tuple[int, int, int],
+        shape: tuple[int, ...],
     ) -> None:
+        super().__init__(rows)
         self.spec = spec
         self.encoder = encoder
-        self.rows = rows
         self._blank = np.zeros(shape, np.uint8)
 
-    def load(self, item: tuple[int, Member]) -> np.ndarray:
-        """Pixels [H, W, 3], uint8, of the picture that `bucket` saw."""
+    def load(self, item: Numbered) -> np.ndarray:
+        """uint8 pixels of the bucket's shape, of the picture or clip that `bucket` saw."""
         _, member = item
+        if member.clip is not None:
+            return clip_pixels(self.spec.source, member)
         return planned_pixels(
             self.spec.source.read_image(member.location),
             sample=member.planned.sample,
@@ -160,15 +130,7 @@ class PictureJob(BatchJob[tuple[int, Member], np.ndarray]):
         return self._blank
 
     def encode(
-        self,
-        items: Sequence[tuple[int, Member] | None],
-        batch: list[np.ndarray],
-        *,
-        float32: bool,
+        self, items: Sequence[Numbered | None], batch: list[np.ndarray], *, float32: bool
     ) -> "dict[str, torch.Tensor]":
         sample_ids = [item[1].planned.sample_id if item else 0 for item in items]
         return self.encoder.encode(np.stack(batch), sample_ids=sample_ids, float32=float32)
-
-    def write(self, item: tuple[int, Member], row: "dict[str, torch.Tensor]") -> None:
-        for name, tensor in row.items():
-            self.rows.write_tensor(name, item[0], tensor)

@@ -1,34 +1,28 @@
 """Encodes the captions of one shard; a caption that repeats within it is encoded once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diffprep_assets.encoded_shard import (
-    encoded_result,
-    finish_broken_commit,
-    finished_rows,
-    reject_row,
-    sample_fingerprint,
-    shard_metadata,
-    taken_over,
-)
+from diffprep_assets.dataset import Dataset
+from diffprep_assets.encode_worker import EncodeWorker, RowsJob
+from diffprep_assets.encoded_shard import encoded_result, sample_fingerprint
 from diffprep_assets.layout import Layout
-from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
-from diffprep_assets.shard_plan.members import members_of_shard
-from diffprep_assets.shard_plan.plan import PlannedSample
+from diffprep_assets.partition_worker import PartitionResult, PartitionTask
+from diffprep_assets.shard_plan.members import Member
+from diffprep_assets.shard_plan.plan import Bucket, PlannedSample
 from diffprep_resources.compute.base import Report, unheard
-from diffprep_resources.compute.batches import BatchJob, encode_in_batches
-from diffprep_resources.compute.memory import memory_peak
-from diffprep_resources.encoders.base import EncoderFamily, TextEncoder
-from diffprep_resources.encoders.threads import one_thread_on_cpu
+from diffprep_resources.compute.batches import encode_in_batches
+from diffprep_resources.encoders.base import EncoderFamily, RowLayout, TextEncoder
 from diffprep_resources.storage.row_file import RowFileWriter, read_header, row_file
 
 if TYPE_CHECKING:
     import torch
 
 STAGE = "encode_text"
+
+Caption = tuple[str, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +33,7 @@ class TextSpec:
     encoders: EncoderFamily
     settings: dict[str, Any]
     batch_size: int
+    load_threads: int = 1
 
     def build(self) -> "TextWorker":
         return TextWorker(self)
@@ -53,82 +48,45 @@ class EmptyCaptionTask:
     num_samples: int = 0
 
 
-class TextWorker(PartitionWorker):
+class TextWorker(EncodeWorker[TextSpec, TextEncoder, Caption]):
     """The text encoders on one device."""
 
-    def __init__(self, spec: TextSpec) -> None:
-        self.spec = spec
-        self.device = "cpu"
-        self.encoder: TextEncoder | None = None
+    stage = STAGE
 
-    def setup(self, device: str) -> None:
-        one_thread_on_cpu(device)
-        self.device = device
-        self.encoder = self.spec.encoders.text_encoder(device)
+    def load(self, device: str) -> TextEncoder:
+        return self.spec.encoders.text_encoder(device)
+
+    def row_layout(self, bucket: Bucket) -> RowLayout:
+        return self.encoder.row_layout()
+
+    def fingerprint(self, planned: PlannedSample) -> str:
+        return caption_fingerprint(planned, self.spec.settings)
+
+    def items(self, members: Sequence[Member], rest: Sequence[int]) -> list[Caption]:
+        captions: dict[str, list[int]] = {}
+        for number in rest:
+            captions.setdefault(members[number].caption, []).append(number)
+        return list(captions.items())
+
+    def job(self, bucket: Bucket, rows: RowFileWriter) -> "CaptionJob":
+        return CaptionJob(self.encoder, rows)
+
+    def told(self, members: Sequence[Member]) -> dict[str, Any]:
+        return {"tokens": _tokens(self.encoder, [member.caption for member in members])}
+
+    def facts(self, told: Mapping[str, Any], encoded: int) -> dict[str, int]:
+        return {"captions_encoded": encoded, **truncation_facts(told["tokens"])}
 
     def lock(self, task: PartitionTask | EmptyCaptionTask) -> Path:
         return self.spec.layout.partition_lock(STAGE, task.key.replace(" ", "_"))
 
     def finished(self, task: PartitionTask | EmptyCaptionTask) -> PartitionResult | None:
-        if isinstance(task, EmptyCaptionTask):
-            return None
-        finish_broken_commit(self.spec.layout, task.key)
-        return finished_rows(self.spec.layout, STAGE, task)
+        return None if isinstance(task, EmptyCaptionTask) else super().finished(task)
 
     def make(self, task: PartitionTask | EmptyCaptionTask, report: Report) -> PartitionResult:
-        if self.encoder is None:
-            raise RuntimeError("setup was not called")
         if isinstance(task, EmptyCaptionTask):
             return self._empty(task, self.encoder)
-        return self._shard(task, self.encoder, report)
-
-    def close(self) -> None:
-        if self.encoder is not None:
-            self.encoder.close()
-            self.encoder = None
-
-    def _shard(self, task: PartitionTask, encoder: TextEncoder, report: Report) -> PartitionResult:
-        spec, path = self.spec, self.spec.layout.text(task.key)
-        members = members_of_shard(spec.layout, task.key)
-        fingerprints = [caption_fingerprint(member.planned, spec.settings) for member in members]
-        metadata = shard_metadata(task, members, settings=spec.settings, fingerprints=fingerprints)
-        metadata["tokens"] = tokens = _tokens(encoder, [member.caption for member in members])
-        with row_file(
-            path, rows=encoder.row_layout(), num_rows=len(members), metadata=metadata
-        ) as rows:
-            taken = taken_over(
-                STAGE,
-                spec.layout,
-                members,
-                fingerprints=fingerprints,
-                rows=rows,
-                retry_rejects=task.retry_rejects,
-            )
-            captions: dict[str, list[int]] = {}
-            for number in taken.rest:
-                captions.setdefault(members[number].caption, []).append(number)
-            report(len(members) - len(captions), len(taken.rejects))
-            result = encode_in_batches(
-                captions.items(),
-                CaptionJob(encoder, rows),
-                batch_size=spec.batch_size,
-                load_threads=1,
-                report=report,
-            )
-            rejects = taken.rejects + [
-                reject_row(STAGE, members[number], reject, fingerprint=fingerprints[number])
-                for (_, numbers), reject in result.rejects
-                for number in numbers
-            ]
-            rows.close(rejects=rejects)
-        encoded = len(taken.rest) + len(taken.rejects) - len(rejects)
-        facts = {
-            "batch_size": result.batch_size,
-            "captions_encoded": result.encoded,
-            "memory_peak_bytes": memory_peak(self.device),
-        }
-        facts |= truncation_facts(tokens)
-        return encoded_result(path, task, encoded=encoded, rejects=rejects, facts=facts)
+        return super().make(task, report)
 
     def _empty(self, task: EmptyCaptionTask, encoder: TextEncoder) -> PartitionResult:
         path = self.spec.layout.empty_encodings
@@ -146,6 +104,19 @@ class TextWorker(PartitionWorker):
         return encoded_result(
             path, PartitionTask(task.key, 0, task.fingerprint), encoded=0, rejects=[], facts={}
         )
+
+
+def text_spec(dataset: Dataset, batch_size: int) -> TextSpec:
+    """What the dataset's captions are encoded with."""
+    return TextSpec(dataset.layout, dataset.encoders, dataset.text_settings, batch_size)
+
+
+def empty_caption_tasks(dataset: Dataset) -> Sequence[EmptyCaptionTask]:
+    """The empty caption, unless its encoding is there and fresh."""
+    fingerprint = dataset.empty_text_fingerprint
+    if empty_caption_is_fresh(dataset.layout, fingerprint):
+        return ()
+    return (EmptyCaptionTask(fingerprint),)
 
 
 def empty_caption_is_fresh(layout: Layout, fingerprint: str) -> bool:
@@ -181,29 +152,23 @@ def _tokens(encoder: TextEncoder, captions: Sequence[str]) -> dict[str, dict[str
     }
 
 
-class CaptionJob(BatchJob[tuple[str, list[int]], str]):
+class CaptionJob(RowsJob[Caption, str]):
     """Items are captions with the rows that they fill."""
 
     def __init__(self, encoder: TextEncoder, rows: RowFileWriter) -> None:
+        super().__init__(rows)
         self.encoder = encoder
-        self.rows = rows
 
-    def load(self, item: tuple[str, list[int]]) -> str:
+    def numbers(self, item: Caption) -> Sequence[int]:
+        return item[1]
+
+    def load(self, item: Caption) -> str:
         return item[0]
 
     def blank(self) -> str:
         return ""
 
     def encode(
-        self,
-        items: Sequence[tuple[str, list[int]] | None],
-        batch: list[str],
-        *,
-        float32: bool,
+        self, items: Sequence[Caption | None], batch: list[str], *, float32: bool
     ) -> "dict[str, torch.Tensor]":
         return self.encoder.encode(batch, float32=float32)
-
-    def write(self, item: tuple[str, list[int]], row: "dict[str, torch.Tensor]") -> None:
-        for name, tensor in row.items():
-            for number in item[1]:
-                self.rows.write_tensor(name, number, tensor)

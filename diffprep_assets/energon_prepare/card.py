@@ -7,26 +7,38 @@ import yaml
 
 from diffprep_assets.energon_prepare import card_readers
 from diffprep_assets.energon_prepare.card_readers import table
+from diffprep_assets.fastvideo_prepare import card_readers as fastvideo_readers
 from diffprep_assets.mds_prepare import card_readers as mds_readers
 from diffprep_assets.recipe.folders import is_remote
 from diffprep_assets.shard.truncation import truncations_of_json
+from diffprep_assets.shard_plan.plan import sized
 
 TAGS = {
     "preencoded": ("megatron-energon", "webdataset", "precomputed-latents"),
+    "preencoded_video": ("megatron-energon", "webdataset", "precomputed-latents"),
+    "fastvideo": ("fastvideo", "precomputed-latents"),
     "raw": ("megatron-energon", "webdataset"),
     "mds": ("mosaicml-streaming", "mds"),
 }
 SHARDS = {
     "preencoded": ("WebDataset shards", "indexed for Megatron-Energon"),
+    "preencoded_video": ("WebDataset shards", "indexed for Megatron-Energon"),
+    "fastvideo": ("shards of parquet files", "a tree for each bucket and split"),
     "raw": ("WebDataset shards", "indexed for Megatron-Energon"),
     "mds": ("MDS shards", "a folder for each split and bucket"),
 }
 WHAT = {
     "preencoded": "captioned pictures, encoded once for training a diffusion model: VAE latents "
     "and text embeddings in",
+    "preencoded_video": "captioned clips, encoded once for training a video diffusion model: VAE "
+    "latents and text embeddings in",
+    "fastvideo": "captioned clips, encoded once for training a video diffusion model with "
+    "FastVideo: VAE latents and text embeddings in",
     "raw": "captioned pictures, cut to their buckets' sizes for training a diffusion model, in",
     "mds": "captioned pictures, cut to their buckets' sizes for training a diffusion model, in",
 }
+# Whose card says otherwise how it is loaded.
+READERS = {"mds": mds_readers, "fastvideo": fastvideo_readers}
 MARKER = "<!-- diffprep writes this file anew; remove this line to keep your own text -->"
 HUB_SIZES = (
     (1_000, "n<1K"),
@@ -44,13 +56,13 @@ def card(content: Mapping[str, Any], *, pictures: str | None = None) -> bytes:
     `pictures` is the file beside it that shows some samples.
     """
     counts = content["counts"]
-    sections = mds_readers if content["encoding"] == "mds" else card_readers
+    sections = READERS.get(content["encoding"], card_readers)
     parts = [
         _front_matter(content),
         MARKER,
         f"# {content['dataset']}",
         _summary(content),
-        *([f"![some of the pictures, as they were encoded]({pictures})"] if pictures else []),
+        *_shown(content, pictures),
         "## Load it",
         sections.load_it(content),
         "## Who can read it",
@@ -64,7 +76,7 @@ def card(content: Mapping[str, Any], *, pictures: str | None = None) -> bytes:
         _rejects(counts),
         "## Skipped",
         _skipped(content),
-        *_truncated(counts),
+        *_truncated(content),
         "## Made from",
         _source(content),
         "## Made with",
@@ -82,7 +94,7 @@ def _front_matter(content: Mapping[str, Any]) -> str:
     matter = {
         "pretty_name": content["dataset"],
         **({"license": output["license"]} if output.get("license") else {}),
-        "task_categories": ["text-to-image"],
+        "task_categories": [_task(content)],
         "size_categories": [size],
         "tags": ["diffprep", *_encoded(content, TAGS)],
         **({"source_datasets": [on_hub]} if on_hub else {}),
@@ -99,6 +111,29 @@ def _summary(content: Mapping[str, Any]) -> str:
         f"Made by diffprep {content['versions'].get('diffprep', '')}".rstrip()
         + "."
     )
+
+
+def _video(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The recipe's section of clips."""
+    return content["recipe"].get("video")
+
+
+def _shown(content: Mapping[str, Any], pictures: str | None) -> list[str]:
+    if pictures is None:
+        return []
+    return [f"![some of the {_noun(content)}, as they were encoded]({pictures})"]
+
+
+def _noun(content: Mapping[str, Any]) -> str:
+    return "pictures" if _video(content) is None else "clips"
+
+
+def _task(content: Mapping[str, Any]) -> str:
+    """The Hub's word for what the dataset is for."""
+    video = _video(content)
+    if video is None:
+        return "text-to-image"
+    return "image-to-video" if video.get("workload") == "i2v" else "text-to-video"
 
 
 def _encoded(content: Mapping[str, Any], words: Mapping[str, Any]) -> Any:
@@ -120,7 +155,7 @@ def _bucket_table(buckets: list[dict[str, Any]]) -> str:
         [
             (
                 str(bucket["tier"]),
-                f"{bucket['width']}x{bucket['height']}",
+                sized(bucket["width"], bucket["height"], bucket.get("num_frames", 0)),
                 *(f"{bucket[name]:,}" for name in columns[2:]),
             )
             for bucket in buckets
@@ -154,15 +189,16 @@ def _counted(name: str, counts: Mapping[str, int]) -> str:
     return table((name, "samples"), [(code, f"{n:,}") for code, n in rows])
 
 
-def _truncated(counts: Mapping[str, Any]) -> list[str]:
+def _truncated(content: Mapping[str, Any]) -> list[str]:
     """A line per text encoder that cuts captions; nothing where none is."""
-    found = truncations_of_json(counts["truncated"])
+    found = truncations_of_json(content["counts"]["truncated"])
     if not found:
         return []
     cut = [f"- {item.sentence}." for item in found if item.truncated]
     if not cut:
         return ["## Captions cut short", "None: every caption fits the text encoders."]
-    whole = "`caption.txt` holds every caption whole."
+    member = "`caption`" if content["encoding"] == "fastvideo" else "`caption.txt`"
+    whole = f"{member} holds every caption whole."
     return ["## Captions cut short", "\n".join([*cut, "", whole])]
 
 
@@ -180,6 +216,8 @@ def _made_with(content: Mapping[str, Any]) -> list[str]:
 
 
 def _latents(encoding: str, latents: Mapping[str, float]) -> str:
+    if "std" in latents:
+        return _video_latents(encoding)
     scaled = f"`{latents['scaling_factor']:g} * (z - {latents['shift_factor']:g})`"
     pixels = "RGB pixels in [-1, 1]"
     if encoding == "mds":
@@ -188,6 +226,18 @@ def _latents(encoding: str, latents: Mapping[str, float]) -> str:
             f"trainer draws z of them and scales it, {scaled}."
         )
     return f"Latents are {scaled}, z being what the VAE gives for {pixels}."
+
+
+def _video_latents(encoding: str) -> str:
+    stored = (
+        "as it is: a trainer normalises it"
+        if encoding == "fastvideo"
+        else "normalised, which is what a model sees of it"
+    )
+    return (
+        f"Latents are the mean that the VAE gives for RGB pixels in [-1, 1], {stored}: `(mean - m) "
+        "/ s` by channel, with `latents.mean` and `latents.std` of dataset.json."
+    )
 
 
 def _others(others: list[dict[str, Any]]) -> list[str]:
@@ -216,7 +266,7 @@ def _source(content: Mapping[str, Any]) -> str:
         text = {
             "webdataset": "Local WebDataset tars",
             "huggingface": "A local folder laid out like a dataset of the Hub",
-        }.get(kind, "A local folder of pictures and captions")
+        }.get(kind, f"A local folder of {_noun(content)} and captions")
     return f"{text}, at revision `{revision}`." if revision else f"{text}."
 
 

@@ -1,4 +1,4 @@
-"""samples.jpg: a few of the dataset's pictures for its card, as they were encoded.
+"""samples.jpg: a few of the dataset's pictures, or its clips' first frames, for its card.
 
 The file says in its own comment which pictures it shows, so that it is drawn again only when the
 choice is another: a changed caption reads no picture, and a source that is gone costs nothing.
@@ -12,11 +12,11 @@ import xxhash
 from PIL import Image
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.encode_latents.pixels import member_pixels
 from diffprep_assets.freshness import digest_of
 from diffprep_assets.layout import Layout
 from diffprep_assets.shard.record import ShardRecord
 from diffprep_assets.shard_plan.members import Member, members_of_shard
+from diffprep_assets.source_pictures import encoded_picture
 from diffprep_resources.errors import DiffprepError
 from diffprep_resources.pictures.contact_sheet import Tile, contact_sheet
 
@@ -78,10 +78,10 @@ def _place_of(member: Member) -> int:
 def _places(records: Sequence[ShardRecord]) -> list[tuple[ShardRecord, int]]:
     """How many pictures to take of which shards: each bucket in turn, the largest first, and in a
     bucket each shard in turn."""
-    buckets: dict[tuple[int, int, int], list[ShardRecord]] = {}
+    buckets: dict[tuple[int, ...], list[ShardRecord]] = {}
     for record in records:
         if record.num_samples:
-            buckets.setdefault((record.tier, record.width, record.height), []).append(record)
+            buckets.setdefault(_bucket(record), []).append(record)
     order = sorted(buckets, key=lambda name: (-sum(r.num_samples for r in buckets[name]), name))
     queues = [[(record, record.num_samples) for record in buckets[name]] for name in order]
     taken: Counter[str] = Counter()
@@ -96,10 +96,14 @@ def _places(records: Sequence[ShardRecord]) -> list[tuple[ShardRecord, int]]:
     return [(record, taken[record.shard]) for record in records if taken[record.shard]]
 
 
+def _bucket(record: ShardRecord) -> tuple[int, ...]:
+    return record.tier, record.width, record.height, record.frames
+
+
 def _tiles(dataset: Dataset, members: Sequence[Member]) -> Iterator[Tile]:
     for member in members:
         try:
-            picture = Image.fromarray(member_pixels(dataset, member))
+            picture = Image.fromarray(encoded_picture(dataset, member))
         except (DiffprepError, OSError):
             continue
         picture.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
@@ -108,7 +112,11 @@ def _tiles(dataset: Dataset, members: Sequence[Member]) -> Iterator[Tile]:
 
 def _identity(member: Member) -> list[object]:
     sample = member.planned.sample
-    return [member.planned.key, sample.image_digest, sample.bucket.name, list(sample.crop)]
+    frame = list(member.clip.wanted_pts[:1]) if member.clip else []
+    return [
+        *(member.planned.key, sample.image_digest, sample.bucket.name, list(sample.crop)),
+        *frame,
+    ]
 
 
 def _with_comment(jpeg: bytes, choice: str) -> bytes:

@@ -3,7 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-ENCODERS = {"preencoded": "PreencodedTaskEncoder", "raw": "RawTaskEncoder"}
+ENCODERS = {
+    "preencoded": "PreencodedTaskEncoder",
+    "preencoded_video": "PreencodedVideoTaskEncoder",
+    "raw": "RawTaskEncoder",
+}
 LOADING = """\
 ```python
 from megatron.energon import WorkerConfig, get_loader, get_train_dataset
@@ -25,6 +29,10 @@ BATCHES = {
     "preencoded": "Each batch holds `latents`, `prompt_embeds`, `pooled_prompt_embeds` (and "
     "`mean`, `logvar` in resample mode) as stacked tensors of one shape, with `captions` and "
     "`metadata`.",
+    "preencoded_video": "Each batch holds `latents` [B, C, T, h, w], `prompt_embeds` [B, L, D] and "
+    "`text_mask` [B, L], true where there is a token, as stacked tensors of one shape, with "
+    "`captions` and `metadata`; for image-to-video also `first_frame_latents` [B, C, T, h, w] and, "
+    "where the model has an image encoder, `clip_feature`.",
     "raw": "Each batch holds `images` [B, 3, H, W], uint8 and of one size, with `captions` and "
     "`metadata`.",
 }
@@ -55,7 +63,7 @@ def load_it(content: Mapping[str, Any]) -> str:
 
 def readers(content: Mapping[str, Any]) -> str:
     """The section: a row per reader, then what to know of skips."""
-    rows = _PREENCODED if content["encoding"] == "preencoded" else _RAW
+    rows = _READERS[content["encoding"]]
     several = len(_buckets(content)) > 1
     stock = _STOCK_PRIMUS[(several, is_per_bucket(content))]
     filled = [(reader, words.format(stock=stock), skips) for reader, words, skips in rows]
@@ -117,3 +125,13 @@ _RAW = (
     ),
     _WEBDATASET,
 )
+_VIDEO = (
+    (
+        "energon with `diffprep_resources.trainers.energon.PreencodedVideoTaskEncoder`",
+        "all of it, in batches of one size and length",
+        "honoured",
+    ),
+    ("FastVideo", "nothing here: it reads the parquet of format `fastvideo`", "-"),
+    _WEBDATASET,
+)
+_READERS = {"preencoded": _PREENCODED, "preencoded_video": _VIDEO, "raw": _RAW}

@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Literal
 
 from diffprep_assets.shard.record import ShardRecord
+from diffprep_assets.shard_plan.plan import sized
 
 SPLITS = ("train", "val", "test")
 Split = Literal["train", "val", "test"]
 TAR_SUFFIX, MDS_SUFFIX = ".tar", ".mds"
 MDS_START = "shard."
+# FastVideo reads training_dataset; the others are trees of the same kind.
+TREES = {"train": "training_dataset", "val": "validation_dataset", "test": "test_dataset"}
+WORKER_START = "worker_"
 TAR_NAME = re.compile(
-    r"(\d+/\d+x\d+/)?\d{6,}(-[1-9]\d*)?\.tar"
+    r"(\d+/\d+x\d+/|\d+x\d+x\d+/)?\d{6,}(-[1-9]\d*)?\.tar"
     r"|(train|val|test)/\d+/\d+\.\d{3}/shard\.\d{6,}(-[1-9]\d*)?\.mds"
+    r"|(\d+x\d+x\d+/)?(training|validation|test)_dataset/worker_\d+(-[1-9]\d*)?"
 )
 
 
@@ -52,11 +57,13 @@ class NamedContent:
 
 
 def base_name(record: ShardRecord, *, nested: bool) -> str:
-    """The shard's name before its rewrite count and suffix; with several buckets, in its folder."""
+    """The shard's name before its rewrite count and suffix; with several buckets, in its folder,
+    which for clips also says how many frames they have."""
     number = f"{record.number:06d}"
-    if nested:
-        return "/".join((str(record.tier), f"{record.width}x{record.height}", number))
-    return number
+    size = sized(record.width, record.height, record.frames)
+    if not nested:
+        return number
+    return f"{size}/{number}" if record.frames else f"{record.tier}/{size}/{number}"
 
 
 def mds_base_name(record: ShardRecord, *, split: Split) -> str:
@@ -66,9 +73,21 @@ def mds_base_name(record: ShardRecord, *, split: Split) -> str:
     return f"{folder}/{MDS_START}{record.number:06d}"
 
 
+def fastvideo_base_name(record: ShardRecord, *, split: Split, nested: bool) -> str:
+    """The same of the folder of a FastVideo shard, in its split's tree; with several buckets, in
+    its bucket's folder."""
+    tree = f"{TREES[split]}/{WORKER_START}{record.number}"
+    return f"{sized(record.width, record.height, record.frames)}/{tree}" if nested else tree
+
+
 def tar_name(base: str, *, rewrites: int) -> str:
-    """`000003.tar` at first, `000003-2.tar` after two rewrites; `shard.000003-2.mds` of MDS."""
-    suffix = MDS_SUFFIX if base.rpartition("/")[2].startswith(MDS_START) else TAR_SUFFIX
+    """`000003.tar` at first, `000003-2.tar` after two rewrites; `shard.000003-2.mds` of MDS, and
+    the folder `worker_3-2` of FastVideo."""
+    name, suffix = base.rpartition("/")[2], TAR_SUFFIX
+    if name.startswith(MDS_START):
+        suffix = MDS_SUFFIX
+    elif name.startswith(WORKER_START):
+        suffix = ""
     return f"{base}{suffix}" if rewrites == 0 else f"{base}-{rewrites}{suffix}"
 
 

@@ -208,14 +208,18 @@ def _refuse_unknown(layout: Layout) -> None:
         )
 
 
+def _is_fastvideo(path: Path) -> bool:
+    return path.name.startswith("data_chunk_") and path.suffix == ".parquet"
+
+
 def first_shard(folder: Path, *, besides: Collection[Path] = ()) -> Path | None:
-    """Some tar or MDS shard in `folder`, at any depth that a dataset uses, but in no folder of
-    `besides`; None when there is none."""
+    """Some tar, MDS shard or FastVideo file in `folder`, at any depth that a dataset uses, but in
+    no folder of `besides`; None when there is none."""
     level = [folder]
     for _ in range(DEEPEST):
         entries = [entry for path in level if path.is_dir() for entry in sorted(path.iterdir())]
         for entry in entries:
-            if entry.name.endswith((TAR_SUFFIX, MDS_SUFFIX)):
+            if entry.name.endswith((TAR_SUFFIX, MDS_SUFFIX)) or _is_fastvideo(entry):
                 return entry
         folders = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
         level = [folder for folder in folders if folder not in besides]

@@ -54,7 +54,8 @@ class OtherOutput:
 class DatasetDescription:
     """What publishing cannot see in the shards: the recipe, the models, the source, the rejects.
 
-    `latents_scale` is the VAE's (scaling_factor, shift_factor).
+    `latents_scale` is the VAE's (scaling_factor, shift_factor), `latents_statistics` those of a
+    video VAE: mean and deviation by channel.
     `recipe` is the resolved one; `models` maps a role to its identity; `listed` counts the
     source's samples and `rejects` those left out, by code: listed = written + rejected.
     `fingerprints` are those of whole stages; the shards' own are added. `pictures` is the sheet for
@@ -77,6 +78,7 @@ class DatasetDescription:
     layout: Literal["one", "per_bucket"] = "one"
     warnings: tuple[str, ...] = ()
     others: tuple[OtherOutput, ...] = ()
+    latents_statistics: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
 
 def provenance(
@@ -98,7 +100,7 @@ def provenance(
         "recipe_hash": description.recipe_hash,
         "recipe": dict(description.recipe),
         "models": {role: dict(model) for role, model in description.models.items()},
-        **_latents(description.latents_scale),
+        **_latents(description),
         "source": {"revision": description.source_revision},
         "versions": package_versions(),
         "counts": counts(description, shards),
@@ -108,10 +110,12 @@ def provenance(
     }
 
 
-def _latents(scale: tuple[float, float] | None) -> dict[str, Any]:
-    if scale is None:
-        return {}
-    return {"latents": {"scaling_factor": scale[0], "shift_factor": scale[1]}}
+def _latents(description: DatasetDescription) -> dict[str, Any]:
+    if statistics := description.latents_statistics:
+        return {"latents": {"mean": list(statistics[0]), "std": list(statistics[1])}}
+    if scale := description.latents_scale:
+        return {"latents": {"scaling_factor": scale[0], "shift_factor": scale[1]}}
+    return {}
 
 
 def provenance_bytes(content: Mapping[str, Any]) -> bytes:
@@ -146,12 +150,12 @@ def counts(description: DatasetDescription, shards: Sequence[PublishedShard]) ->
     written ones by split and by bucket; captions cut short by text encoder."""
     skips = Counter(rule for shard in shards for rule in shard.skipped.values())
     by_split = Counter(dict.fromkeys(SPLITS, 0))
-    buckets: dict[tuple[int, int, int], dict[str, int]] = {}
+    buckets: dict[tuple[int, int, int, int], dict[str, int]] = {}
     for shard in shards:
         record = shard.record
         by_split[shard.split] += record.num_samples
         bucket = buckets.setdefault(
-            (record.tier, record.width, record.height),
+            (record.tier, record.width, record.height, record.frames),
             {"shards": 0, "samples": 0, "size_bytes": 0, **dict.fromkeys(SPLITS, 0)},
         )
         bucket["shards"] += 1
@@ -171,8 +175,8 @@ def counts(description: DatasetDescription, shards: Sequence[PublishedShard]) ->
         "truncated": truncations_json(truncations(shard.record for shard in shards)),
         "splits": {split: by_split[split] for split in SPLITS},
         "buckets": [
-            {"tier": tier, "width": width, "height": height, **bucket}
-            for (tier, width, height), bucket in sorted(buckets.items())
+            {"tier": tier, "width": width, "height": height, **_frames(frames), **bucket}
+            for (tier, width, height, frames), bucket in sorted(buckets.items())
         ],
     }
 
@@ -214,6 +218,7 @@ def _shard_entry(shard: PublishedShard) -> dict[str, Any]:
         "tier": record.tier,
         "width": record.width,
         "height": record.height,
+        **_frames(record.frames),
         "num_samples": record.num_samples,
         "num_skipped": len(shard.skipped),
         "size_bytes": record.size_bytes,
@@ -221,6 +226,11 @@ def _shard_entry(shard: PublishedShard) -> dict[str, Any]:
         "fingerprint": record.fingerprint,
         "inputs": dict(record.inputs),
     }
+
+
+def _frames(frames: int) -> dict[str, int]:
+    """Pictures have none to tell."""
+    return {"num_frames": frames} if frames else {}
 
 
 def _digest(lines: Iterable[str]) -> str:

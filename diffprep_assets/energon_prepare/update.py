@@ -25,7 +25,7 @@ from diffprep_assets.publishing.prepared import (
 )
 from diffprep_assets.publishing.tidy import tidy
 from diffprep_assets.publishing.totals import SampleTotals, sample_totals
-from diffprep_assets.recipe.formats import Format
+from diffprep_assets.recipe.formats import Format, has_several_buckets
 from diffprep_assets.shard.record import ShardRecord, mark_bad_keys
 from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.shard_plan.skipped import skipped_by_shard
@@ -145,7 +145,8 @@ def _published(
 def _notes(dataset: Dataset, format: Format, ready: _Ready) -> Iterator[str]:
     """What the run should tell: skips that reach nobody; and, once for all formats, outputs that
     the recipe lists no more, whose cards are made to say so."""
-    if ready.num_skipped and not dataset.recipe.output.finalize:
+    tells = format == "fastvideo" or dataset.recipe.output.finalize
+    if ready.num_skipped and not tells:
         yield (
             f"{ready.num_skipped} samples are skipped, and with output.finalize false nothing is "
             f"published that tells a trainer: it gets them"
@@ -166,7 +167,7 @@ def _publish_tars(
         layout,
         shards=finished,
         description=description,
-        nested=dataset.recipe.image.mode != "image_size",
+        nested=has_several_buckets(dataset.recipe),
         empty=_empty_encodings(dataset) if finalize and layout.format == "energon" else None,
         finalize=finalize,
     )
@@ -178,8 +179,12 @@ def _damage_is_marked(layout: Layout) -> Iterator[None]:
     try:
         yield
     except DamagedTableError as error:
-        if error.path.parent == layout.shards_folder:
+        folder = error.path.parent
+        if folder == layout.shards_folder:
             mark_bad_keys(layout.shard_bad(error.path.stem), [])
+        elif folder.parent == layout.shards_folder:
+            # A file of a FastVideo shard.
+            mark_bad_keys(layout.shard_bad(folder.name), [])
         raise
 
 

@@ -19,9 +19,9 @@ class BucketSums:
 
     def add(self, rows: KeptRows) -> None:
         values = _row_values(rows)
-        for place, (tier, width, height) in enumerate(rows.buckets.tolist()):
+        for place, sizes in enumerate(rows.buckets.tolist()):
             of_bucket = values[rows.bucket_of == place].sum(axis=0)
-            bucket = Bucket(tier, width, height)
+            bucket = Bucket(*sizes)
             self.sums[bucket] = self.sums.get(bucket, np.zeros(_SUMS)) + of_bucket
 
     @property
@@ -29,8 +29,10 @@ class BucketSums:
         return sum(int(sums[0]) for sums in self.sums.values())
 
     def facts(self) -> dict[Bucket, BucketFacts]:
-        """By bucket, the smallest tier first, narrow before wide."""
-        order = sorted(self.sums, key=lambda one: (one.tier, one.width / one.height, one.width))
+        """By bucket, the smallest tier first, narrow before wide, short before long."""
+        order = sorted(
+            self.sums, key=lambda one: (one.tier, one.width / one.height, one.width, one.frames)
+        )
         return {bucket: self._facts(bucket) for bucket in order}
 
     def _facts(self, bucket: Bucket) -> BucketFacts:
@@ -39,6 +41,7 @@ class BucketSums:
             tier=bucket.tier,
             width=bucket.width,
             height=bucket.height,
+            frames=bucket.frames,
             samples=int(samples),
             share=samples / self.samples,
             megapixels=pixels / samples / 1e6,
@@ -57,4 +60,6 @@ def _row_values(rows: KeptRows) -> np.ndarray:
     # A crop's rounded side is off by less than a pixel; that is no growth.
     upscaled = np.maximum(grow_x, grow_y) > 1.001
     squeezed = np.maximum(grow_x, grow_y) / np.minimum(grow_x, grow_y) > 1 + DISTORTED_BEYOND
+    # A clip's stored pixels need not be square: its crop has the bucket's aspect when shown.
+    squeezed &= rows.ints("num_frames") == 0
     return np.stack([np.ones(len(rows)), kept, 1 - kept / whole, upscaled, squeezed], axis=1)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from diffprep_assets.shard_plan.plan import Bucket
 from diffprep_assets.shard_plan.skipped import SkipSizes
 from diffprep_assets.shard_plan.split_groups import MixedGroups
 
@@ -56,10 +57,12 @@ class SampleFacts:
 
 @dataclass(frozen=True, slots=True)
 class BucketFacts:
-    """One output size. `megapixels` is the mean of the kept crop before it is resized, `crop_loss`
-    the mean share of pixels cut off; `upscaled` samples grow, `distorted` ones are squeezed by more
-    than a tenth. `train` and `skipped` are samples, `left_over` and `batches` of one pass over the
-    train split; `to_encode` samples lie in shards that are still to be made."""
+    """One output size; of clips, `frames` long. `megapixels` is the mean of the kept crop before it
+    is resized, `crop_loss` the mean share of pixels cut off; `upscaled` samples grow, `distorted`
+    ones are squeezed by more than a tenth. `train` and `skipped` are samples, `left_over` and
+    `batches` of one pass over the train split; `to_encode` samples lie in shards that are still to
+    be made.
+    """
 
     tier: int
     width: int
@@ -76,10 +79,19 @@ class BucketFacts:
     batches: int = 0
     left_over: int = 0
     to_encode: int = 0
+    frames: int = 0
+
+    @property
+    def bucket(self) -> Bucket:
+        return Bucket(self.tier, self.width, self.height, self.frames)
+
+    @property
+    def size(self) -> str:
+        return self.bucket.size
 
     @property
     def name(self) -> str:
-        return f"{self.width}x{self.height} in tier {self.tier}"
+        return f"{self.size} in tier {self.tier}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +165,34 @@ class CaptionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ClipFacts:
+    """Lengths in seconds of all `clips` that could be opened, kept or not.
+
+    A clip is kept from `shortest_s`, the `fewest_frames` of a bucket at `train_fps`, to `limit_s`.
+    `most_fill` frames, a count that a bucket may have, are filled by 95% of the clips. Kept clips
+    have `frames_found` frames at `train_fps`, of which `frames_taken` are in samples; those of a
+    clip with several captions count with each.
+    """
+
+    clips: int
+    p5_s: float
+    median_s: float
+    p95_s: float
+    longest_s: float
+    train_fps: float
+    fewest_frames: int
+    most_fill: int
+    shortest_s: float
+    limit_s: float
+    frames_found: int
+    frames_taken: int
+
+    @property
+    def frames_lost(self) -> int:
+        return self.frames_found - self.frames_taken
+
+
+@dataclass(frozen=True, slots=True)
 class OutputSize:
     """Bytes of one output format: of its shard files, and of what lies beside them. Those of stored
     pictures are estimated from `pictures` that were stored for a try; from a rule of thumb where
@@ -172,13 +212,14 @@ class OutputSize:
 
 @dataclass(frozen=True, slots=True)
 class SizeFacts:
-    """Bytes of the whole dataset. Intermediates are the row files of latents and text, removed
-    shard by shard once in a tar, unless `kept`."""
+    """Bytes of the whole dataset. Intermediates are the row files of latents, text and first
+    frames, removed shard by shard once in a finished one, unless `kept`."""
 
     outputs: tuple[OutputSize, ...]
     latents: int
     text: int
     kept: bool
+    first_frames: int = 0
 
     @property
     def output(self) -> int:
@@ -186,7 +227,7 @@ class SizeFacts:
 
     @property
     def intermediates(self) -> int:
-        return self.latents + self.text
+        return self.latents + self.text + self.first_frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +308,7 @@ class PlanFacts:
     probe: ProbeFacts = ProbeFacts()
     models: tuple[ModelFacts, ...] = ()
     models_error: str | None = None
+    clips: ClipFacts | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -279,5 +321,7 @@ class PlanFacts:
             content["sizes"]["intermediates"] = self.sizes.intermediates
             for shown, output in zip(content["sizes"]["outputs"], self.sizes.outputs, strict=True):
                 shown["bytes"] = output.bytes
+        if self.clips is not None:
+            content["clips"]["frames_lost"] = self.clips.frames_lost
         content["probe"]["seconds"] = self.probe.seconds
         return content

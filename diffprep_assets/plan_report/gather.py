@@ -9,10 +9,13 @@ import pyarrow.parquet as pq
 
 from diffprep_assets.bucket.table import note_counts
 from diffprep_assets.dataset import Dataset
+from diffprep_assets.plan_report.clip_sizes import ClipSizes
+from diffprep_assets.plan_report.clips import clip_facts
 from diffprep_assets.plan_report.curation import LeftOut, left_out, verdict_facts
 from diffprep_assets.plan_report.facts import (
     BucketFacts,
     CaptionFacts,
+    ClipFacts,
     ModelFacts,
     PlanFacts,
     PlanShape,
@@ -88,6 +91,7 @@ def gathered(dataset: Dataset, loading: Loading, *, counted: Told) -> Gathered:
         loading=loaded,
         captions=_captions(found, tables, without),
         skips=skip_sizes(dataset, shards),
+        clips=_clips(dataset, found, tables),
         mixed=mixed_in_plan(layout.shard_plan),
     )
     chosen = {bucket: found.chosen[bucket].items for bucket in buckets}
@@ -153,7 +157,12 @@ def _source(dataset: Dataset) -> str:
 
 
 def _sizing(dataset: Dataset) -> str:
-    image = dataset.recipe.image
+    image, video = dataset.recipe.image, dataset.recipe.video
+    if video is not None:
+        sizes = ", ".join(f"{width}x{height}" for width, height in video.sizes)
+        frames = ", ".join(map(str, video.frame_counts))
+        fps = f"{float(video.train_fps):g} fps"
+        return f"clips for {video.workload} of {sizes}; {frames} frames at {fps}"
     if image.buckets is not None:
         buckets = image.buckets
         tiers = ", ".join(map(str, buckets.tiers))
@@ -185,14 +194,12 @@ def _with_outputs(before: Gathered, dataset: Dataset, found: TablePass, counted:
     """Sizes, disks and what is made added, and tokens and models where there are encoders. Raises
     ModelError."""
     recipe, shards, facts = dataset.recipe, before.shards, before.facts
-    encoders = dataset.encoders if encode_stages(recipe) else None
-    pictures = picture_sizes(dataset, before.chosen)
-    sizes = Sizes(recipe, encoders, found.text, facts.samples.kept, pictures)
-    made = made_already(dataset, shards)
-    left = to_write(sizes, shards, made)
     captions = facts.captions
     if needs_text(recipe):
         captions = _with_tokens(captions, dataset, found, counted)
+    sizes = _sizes(before, dataset, found, captions)
+    made = made_already(dataset, shards)
+    left = to_write(sizes, shards, made)
     facts = replace(
         facts,
         models=_models(dataset),
@@ -202,6 +209,21 @@ def _with_outputs(before: Gathered, dataset: Dataset, found: TablePass, counted:
         buckets=_with_work(facts.buckets, shards, made, finished_stages(recipe)),
     )
     return replace(before, facts=facts, made=made, sizes=sizes)
+
+
+def _sizes(before: Gathered, dataset: Dataset, found: TablePass, captions: CaptionFacts) -> Sizes:
+    recipe, kept = dataset.recipe, before.facts.samples.kept
+    if recipe.video is not None:
+        tokens = captions.tokens["t5"]
+        usual = min(tokens.limit, tokens.median)
+        return ClipSizes(recipe, dataset.encoders, found.text, kept, {}, tokens=usual)
+    encoders = dataset.encoders if encode_stages(recipe) else None
+    return Sizes(recipe, encoders, found.text, kept, picture_sizes(dataset, before.chosen))
+
+
+def _clips(dataset: Dataset, found: TablePass, tables: Sequence[Path]) -> ClipFacts | None:
+    video = dataset.recipe.video
+    return video and clip_facts(tables, frames=found.frames, video=video)
 
 
 def _models(dataset: Dataset) -> tuple[ModelFacts, ...]:
@@ -232,7 +254,10 @@ def _with_tokens(
         captions,
         counted=len(lengths["t5"]),
         tokens=token_facts(lengths, dict(counter.token_limits.items())),
-        better_length=better_length(
+        # FastVideo's files hold no padding that a shorter length would save.
+        better_length=None
+        if dataset.recipe.video is not None
+        else better_length(
             lengths["t5"], limit=length, samples=captions.samples, bytes_per_token=per_token
         ),
     )
@@ -244,11 +269,8 @@ def _with_work(
     made: Made,
     finished: frozenset[str],
 ) -> tuple[BucketFacts, ...]:
-    left: Counter[tuple[int, int, int]] = Counter()
+    left: Counter[Bucket] = Counter()
     for shard in shards:
         if not made[shard.shard] >= finished:
-            bucket = shard.bucket
-            left[bucket.tier, bucket.width, bucket.height] += shard.num_samples
-    return tuple(
-        replace(facts, to_encode=left[facts.tier, facts.width, facts.height]) for facts in buckets
-    )
+            left[shard.bucket] += shard.num_samples
+    return tuple(replace(facts, to_encode=left[facts.bucket]) for facts in buckets)

@@ -42,6 +42,23 @@ def batches_of_pass(
     return result
 
 
+def fastvideo_batches(shards: Iterable[PlannedShard], *, batch_size: int, ranks: int) -> Batches:
+    """One pass over the train rows of each bucket, which is a training run of its own.
+
+    FastVideo deals rows to the ranks as batches of all of them, whatever the workers, and drops
+    what does not fill one (fastvideo/dataset/parquet_dataset_map_style.py, DP_SP_BatchSampler).
+    """
+    train: Counter[Bucket] = Counter()
+    for shard in shards:
+        if shard.split == "train":
+            train[shard.bucket] += shard.num_samples - shard.num_skipped
+    result = Batches()
+    for bucket, count in train.items():
+        result.full[bucket] = count // (batch_size * ranks) * ranks
+        result.left_over[bucket] = count % (batch_size * ranks)
+    return result
+
+
 def _ends(shards: Sequence[PlannedShard], streams: int) -> list[int]:
     """Where each stream's samples end."""
     from megatron.energon import WorkerConfig

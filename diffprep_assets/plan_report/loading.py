@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.plan_report.facts import BucketFacts, LoadingFacts
-from diffprep_assets.plan_report.left_over import batches_of_pass
+from diffprep_assets.plan_report.left_over import Batches, batches_of_pass, fastvideo_batches
 from diffprep_assets.shard_plan.plan import Bucket, PlannedShard
 from diffprep_assets.shard_plan.skipped import skip_flags
 
@@ -27,13 +27,7 @@ def with_loading(
     loading: Loading,
 ) -> tuple[dict[Bucket, BucketFacts], LoadingFacts]:
     """The facts of each bucket with its shards and batches, and those of the whole pass."""
-    with_skips = [shard.shard for shard in shards if shard.num_skipped]
-    batches = batches_of_pass(
-        shards,
-        batch_size=loading.batch_size,
-        streams=loading.ranks * max(1, loading.workers),
-        skips=skip_flags(dataset.layout, with_skips) if with_skips else {},
-    )
+    batches = _batches(dataset, shards, loading)
     train: Counter[Bucket] = Counter()
     skipped: Counter[Bucket] = Counter()
     of_bucket: Counter[Bucket] = Counter()
@@ -60,4 +54,16 @@ def with_loading(
         samples=train.total(),
         batches=batches.full.total(),
         left_over=batches.left_over.total(),
+    )
+
+
+def _batches(dataset: Dataset, shards: Sequence[PlannedShard], loading: Loading) -> Batches:
+    if "fastvideo" in dataset.recipe.output.formats:
+        return fastvideo_batches(shards, batch_size=loading.batch_size, ranks=loading.ranks)
+    with_skips = [shard.shard for shard in shards if shard.num_skipped]
+    return batches_of_pass(
+        shards,
+        batch_size=loading.batch_size,
+        streams=loading.ranks * max(1, loading.workers),
+        skips=skip_flags(dataset.layout, with_skips) if with_skips else {},
     )

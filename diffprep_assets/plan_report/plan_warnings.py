@@ -6,9 +6,20 @@ A warning never changes an exit code. A number, once given, keeps its meaning.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from diffprep_assets.plan_report.clip_warnings import (
+    REJECTED_BEYOND,
+    fewer_buckets,
+    frames_lost,
+    lower_resolution,
+    nearer_sizes,
+    reads_rows,
+    rows_left_over,
+    too_short,
+)
 from diffprep_assets.plan_report.facts import DISTORTED_BEYOND, BucketFacts, PlanFacts
 from diffprep_assets.plan_report.shard_sizes import shard_size_warning
 from diffprep_assets.plan_report.tokens import CUT_AT_MOST
+from diffprep_assets.plan_report.warning_words import in_short, of_samples
 from diffprep_assets.quantities import bytes_text, share_text
 from diffprep_assets.shard_plan.skipped import run_warning, share_warning
 from diffprep_assets.shard_plan.split_groups import mixed_warning
@@ -18,7 +29,6 @@ MOST_PARTITIONS = 100_000
 NEAR = 0.8
 REPEATED_BEYOND = 0.01
 UPSCALED_BEYOND = 0.1
-REJECTED_BEYOND = 0.05
 CROPPED_BEYOND = 0.25
 LEFT_OVER_BEYOND = 0.05
 EMPTY_BEYOND = 0.05
@@ -50,7 +60,7 @@ def _distorting(facts: PlanFacts) -> str | None:
     if not distorted:
         return None
     return (
-        f"{_of(distorted, facts.samples.kept)} are squeezed by more than "
+        f"{of_samples(distorted, facts.samples.kept)} are squeezed by more than "
         f"{DISTORTED_BEYOND:.0%} ({facts.sizing}). Set image.center_crop: true, or "
         f"image.buckets, which keep proportions"
     )
@@ -64,12 +74,14 @@ def _tiny_buckets(facts: PlanFacts) -> str | None:
         return None
     return (
         f"{_named(tiny, lambda bucket: f'{bucket.name} ({bucket.train:,})')}: fewer train samples "
-        f"than one global batch, {loading.batch_size} x {loading.ranks} = {wanted:,}. Narrow "
-        f"image.buckets (tiers, min_aspect, max_aspect), or train with smaller batches"
+        f"than one global batch, {loading.batch_size} x {loading.ranks} = {wanted:,}. "
+        f"{fewer_buckets(facts)}, or train with smaller batches"
     )
 
 
 def _few_shards(facts: PlanFacts) -> str | None:
+    if reads_rows(facts):
+        return None
     shards, streams = facts.shape.train_shards, facts.loading.streams
     if shards >= streams:
         return None
@@ -86,7 +98,7 @@ def _repeated_captions(facts: PlanFacts) -> str | None:
     if captions.repeated_share <= REPEATED_BEYOND:
         return None
     about = "" if captions.repeats_exact else "about "
-    most = f'; the commonest, "{_short(captions.most_common)}", {captions.most_common_samples:,}'
+    most = f'; the commonest, "{in_short(captions.most_common)}", {captions.most_common_samples:,}'
     return (
         f"{about}{share_text(captions.repeated_share)} of the samples share their caption with "
         f"another{most if captions.most_common is not None else ''}. The model learns little from "
@@ -150,19 +162,18 @@ def _upscaled(facts: PlanFacts) -> str | None:
     if upscaled <= UPSCALED_BEYOND * facts.samples.kept:
         return None
     return (
-        f"{_of(upscaled, facts.samples.kept)} are enlarged to fill their size, and teach blur: "
-        f"lower the resolution (image.image_size, image.max_size or image.buckets.tiers), or raise "
-        f"image.min_side to leave small pictures out"
+        f"{of_samples(upscaled, facts.samples.kept)} are enlarged to fill their size, and teach "
+        f"blur: {lower_resolution(facts)}"
     )
 
 
 def _many_rejects(facts: PlanFacts) -> str | None:
     samples = facts.samples
-    if samples.rejected <= REJECTED_BEYOND * samples.listed:
+    if samples.rejected <= REJECTED_BEYOND * samples.listed or too_short(facts) is not None:
         return None
     most = max(samples.rejects, key=lambda code: samples.rejects[code].samples, default="")
     return (
-        f"{_of(samples.rejected, samples.listed)} are left out, most as {most}; "
+        f"{of_samples(samples.rejected, samples.listed)} are left out, most as {most}; "
         f"`diffprep rejects {facts.dataset}` names each, docs/rejects.md says what to do"
     )
 
@@ -180,7 +191,8 @@ def _cropped(facts: PlanFacts) -> str | None:
     return (
         f"{_named(cut, lambda bucket: f'{bucket.name} ({share_text(bucket.crop_loss)})')}: more "
         f"than {CROPPED_BEYOND:.0%} of the pixels are cut off on average, and what a "
-        f"caption speaks of may be gone. image.buckets cuts less"
+        f"caption speaks of may be gone. "
+        f"{nearer_sizes(facts)} cuts less"
     )
 
 
@@ -205,8 +217,10 @@ def _left_over(facts: PlanFacts) -> str | None:
     loading = facts.loading
     if loading.left_over <= LEFT_OVER_BEYOND * loading.samples:
         return None
+    if reads_rows(facts):
+        return rows_left_over(facts)
     return (
-        f"{_of(loading.left_over, loading.samples)} fill no batch in a pass over train with "
+        f"{of_samples(loading.left_over, loading.samples)} fill no batch in a pass over train with "
         f"{loading.streams:,} streams of batches of {loading.batch_size}: fewer workers, smaller "
         f"batches or fewer buckets leave less"
     )
@@ -217,13 +231,13 @@ def _empty_captions(facts: PlanFacts) -> str | None:
     if captions.empty <= EMPTY_BEYOND * captions.samples:
         return None
     return (
-        f"{_of(captions.empty, captions.samples)} have an empty caption (captions.allow_empty), "
-        f"beside those that a trainer drops by itself"
+        f"{of_samples(captions.empty, captions.samples)} have an empty caption "
+        f"(captions.allow_empty), beside those that a trainer drops by itself"
     )
 
 
 def _starved_reader(facts: PlanFacts) -> str | None:
-    return run_warning(facts.skips, readers=facts.loading.streams)
+    return None if reads_rows(facts) else run_warning(facts.skips, readers=facts.loading.streams)
 
 
 def _much_skipped(facts: PlanFacts) -> str | None:
@@ -260,11 +274,9 @@ WARNINGS: dict[str, tuple[str, Check]] = {
     "W018": ("skipped samples could fill a reader", _starved_reader),
     "W019": ("much is skipped", _much_skipped),
     "W020": ("groups in several splits", _mixed_groups),
+    "W021": ("many clips too short", too_short),
+    "W022": ("most frames lost", frames_lost),
 }
-
-
-def _of(part: int, whole: int) -> str:
-    return f"{part:,} of {whole:,} samples ({share_text(part / max(1, whole))})"
 
 
 def _named(buckets: Sequence[BucketFacts], words: Callable[[BucketFacts], str]) -> str:
@@ -272,8 +284,3 @@ def _named(buckets: Sequence[BucketFacts], words: Callable[[BucketFacts], str]) 
     named = [words(bucket) for bucket in buckets[:NAMED]]
     more = len(buckets) - NAMED
     return ", ".join(named) + (f" and {more} more buckets" if more > 0 else "")
-
-
-def _short(text: str | None) -> str:
-    line = " ".join((text or "").split())
-    return line if len(line) <= 60 else f"{line[:57]}..."

@@ -5,20 +5,31 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from diffprep_assets.encode_latents.worker import LatentsSpec, PictureJob
-from diffprep_assets.encode_text.worker import CaptionJob, TextSpec
+import numpy as np
+
+from diffprep_assets.encode_clip.worker import ClipSpec
+from diffprep_assets.encode_first_frame.worker import FirstFrameSpec
+from diffprep_assets.encode_latents.worker import LatentsSpec
+from diffprep_assets.encode_text.worker import TextSpec
+from diffprep_assets.encode_worker import EncodeWorker
+from diffprep_assets.layout import Layout
 from diffprep_assets.shard.members import SampleMetadata, sample_members
 from diffprep_assets.shard.tar_writer import TarSample, TarWriter
 from diffprep_assets.shard_plan.members import members_of_shard
 from diffprep_resources.compute.base import Report, Worker, unheard
 from diffprep_resources.compute.batches import BatchJob, encode_in_batches
+from diffprep_resources.encoders.base import Workload
+from diffprep_resources.encoders.families import clip_family
 from diffprep_resources.encoders.threads import one_thread_on_cpu
+from diffprep_resources.fastvideo.rows import FastVideoRow, write_rows
+from diffprep_resources.fastvideo.shapes import tensor_shapes
 from diffprep_resources.storage.row_file import RowFileWriter, RowLayout
 
 if TYPE_CHECKING:
@@ -27,24 +38,24 @@ if TYPE_CHECKING:
     from diffprep_resources.encoders.base import EncoderFamily
 
 Item = TypeVar("Item")
-ProbedStage = Literal["encode_latents", "encode_text", "shard"]
+ProbedStage = Literal["encode_latents", "encode_text", "encode_first_frame", "encode_clip", "shard"]
+StageSpec = LatentsSpec | TextSpec | FirstFrameSpec | ClipSpec
 BATCHES = 4
 """Batches that are timed, after one that warms up; fewer where one takes long."""
 BUDGET_S = 15.0
-TAR_SAMPLES = 64
+TAR_SAMPLES, PARQUET_ROWS = 64, 16
 METADATA = SampleMetadata("images/1.jpg", 999, 999, 512, 512, 99, 99, 999, 999, "0" * 32, "0" * 32)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeSpec:
-    """All that the probe's process needs."""
+    """All that the probe's process needs: the specs of the encode stages by name; `workload` is of
+    clips, None of pictures."""
 
-    latents: LatentsSpec
-    text: TextSpec
-
-    @property
-    def encoders(self) -> "EncoderFamily":
-        return self.latents.encoders
+    layout: Layout
+    encoders: "EncoderFamily"
+    encode: Mapping[str, StageSpec]
+    workload: Workload | None = None
 
     def build(self) -> "ProbeWorker":
         return ProbeWorker(self)
@@ -95,57 +106,49 @@ class ProbeWorker(Worker):
 
     def process(self, task: ProbeTask, report: Report) -> StageProbe:
         self._rejected = 0
-        if task.key == "encode_latents":
-            return self._latents(task.shards)
-        return self._text(task.shards) if task.key == "encode_text" else self._tars(task.shards[0])
+        if task.key != "shard":
+            return self._encoded(task.key, task.shards)
+        if self.spec.workload is None:
+            return self._tars(task.shards[0])
+        return self._parquet(task.shards[0], workload=self.spec.workload)
 
     def close(self) -> None:
         """Nothing is held between tasks."""
 
-    def _latents(self, shards: Sequence[str]) -> StageProbe:
-        spec, begin = self.spec.latents, time.monotonic()
-        encoder = spec.encoders.latents_encoder(self.device)
+    def _encoded(self, stage: str, shards: Sequence[str]) -> StageProbe:
+        """The stage's own encoder and jobs, over samples of each of the shards."""
+        spec, begin = self.spec.encode[stage], time.monotonic()
+        worker = _worker_of(spec)
+        worker.setup(self.device)
         load_seconds = time.monotonic() - begin
         timed, held = [], spec.batch_size
         try:
             for shard in shards:
-                members = list(enumerate(members_of_shard(spec.layout, shard)))
-                bucket = members[0][1].planned.sample.bucket
-                shape = (bucket.height, bucket.width, 3)
-                with self._rows(encoder.row_layout(*shape[1::-1]), len(members)) as rows:
-                    job = PictureJob(spec, encoder, rows, shape=shape)
-                    pixels = bucket.width * bucket.height
-                    found, size = self._timed(job, members, spec.batch_size, spec.load_threads)
+                members = members_of_shard(spec.layout, shard)
+                bucket = members[0].planned.sample.bucket
+                items = worker.items(members, range(len(members)))
+                if not items:
+                    continue
+                with self._rows(worker.row_layout(bucket), len(members)) as rows:
+                    job = worker.job(bucket, rows)
+                    found, size = self._timed(job, items, spec.batch_size, spec.load_threads)
+                pixels = bucket.width * bucket.height * (bucket.frames or 1)
                 timed.append(TimedBatches(pixels, *found))
                 held = min(held, size)
         finally:
-            encoder.close()
+            worker.close()
         return self._result(load_seconds, timed, held)
-
-    def _text(self, shards: Sequence[str]) -> StageProbe:
-        spec, begin = self.spec.text, time.monotonic()
-        encoder = spec.encoders.text_encoder(self.device)
-        load_seconds = time.monotonic() - begin
-        try:
-            members = members_of_shard(spec.layout, shards[0])
-            captions = [(member.caption, [row]) for row, member in enumerate(members)]
-            with self._rows(encoder.row_layout(), len(members)) as rows:
-                job = CaptionJob(encoder, rows)
-                found, held = self._timed(job, captions, spec.batch_size, 1)
-        finally:
-            encoder.close()
-        return self._result(load_seconds, [TimedBatches(0, *found)], held)
 
     def _tars(self, shard: str) -> StageProbe:
         """Writes a tar of made-up samples of the shard's size, to its disk."""
-        member = members_of_shard(self.spec.latents.layout, shard)[0]
+        member = members_of_shard(self.spec.layout, shard)[0]
         bucket = member.planned.sample.bucket
         layout = {
             **self.spec.encoders.latents_layout(bucket.width, bucket.height),
             **self.spec.encoders.text_layout(),
         }
         begin, count, size = time.monotonic(), 0, 0
-        with tempfile.TemporaryFile(dir=self.spec.latents.layout.folder) as file:
+        with tempfile.TemporaryFile(dir=self.spec.layout.folder) as file:
             tar = TarWriter(file)
             while count < TAR_SAMPLES and time.monotonic() - begin < BUDGET_S / 5:
                 members = sample_members(
@@ -157,10 +160,33 @@ class ProbeWorker(Worker):
             os.fsync(file.fileno())
         return self._result(0.0, [TimedBatches(0, size, count, time.monotonic() - begin)], 0)
 
+    def _parquet(self, shard: str, *, workload: Workload) -> StageProbe:
+        """The same with FastVideo's rows."""
+        member = members_of_shard(self.spec.layout, shard)[0]
+        bucket = member.planned.sample.bucket
+        family, size = clip_family(self.spec.encoders), (bucket.width, bucket.height)
+        shapes = tensor_shapes(
+            family, width=size[0], height=size[1], num_frames=bucket.frames, workload=workload
+        )
+        random = np.random.default_rng(0)
+        tensors = {
+            name: None if shape is None else random.standard_normal(shape, np.float32)
+            for name, shape in shapes.items()
+        }
+        row = FastVideoRow("0", "0.mp4", member.caption, *size, bucket.frames, 16.0, tensors)
+        begin, count = time.monotonic(), 0
+        with tempfile.TemporaryDirectory(dir=self.spec.layout.folder) as folder:
+            path = Path(folder) / "probe.parquet"
+            while count < PARQUET_ROWS and time.monotonic() - begin < BUDGET_S / 5:
+                count += write_rows(path, [row], workload=workload)
+            seconds = time.monotonic() - begin
+        size_bytes = count * sum(tensor.nbytes for tensor in tensors.values() if tensor is not None)
+        return self._result(0.0, [TimedBatches(0, size_bytes, count, seconds)], 0)
+
     @contextmanager
     def _rows(self, rows: RowLayout, num_rows: int) -> Iterator[RowFileWriter]:
         """A row file without a name, on the disk that the real ones go to."""
-        with tempfile.TemporaryFile(dir=self.spec.latents.layout.folder) as file:
+        with tempfile.TemporaryFile(dir=self.spec.layout.folder) as file:
             yield RowFileWriter(file, rows=rows, num_rows=num_rows, metadata={})
 
     def _timed(
@@ -192,6 +218,10 @@ class ProbeWorker(Worker):
     ) -> StageProbe:
         peak, total = peak_memory(self.device)
         return StageProbe(load_seconds, tuple(timed), batch_size, self._rejected, peak, total)
+
+
+def _worker_of(spec: StageSpec) -> EncodeWorker[Any, Any, Any]:
+    return spec.build()
 
 
 def peak_memory(device: str) -> tuple[int, int | None]:

@@ -1,4 +1,4 @@
-"""A contact sheet per bucket: what is kept, drawn over the original pictures."""
+"""A contact sheet per bucket: what is kept, drawn over the original pictures or first frames."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from diffprep_assets.dataset import Dataset
 from diffprep_assets.plan_report.facts import DISTORTED_BEYOND
 from diffprep_assets.plan_report.kept_rows import ShownRow
 from diffprep_assets.quantities import share_text
-from diffprep_assets.shard_plan.plan import Bucket
+from diffprep_assets.shard_plan.plan import Bucket, ClipPlan
+from diffprep_assets.source_pictures import source_picture
 from diffprep_resources.errors import DiffprepError, SourceChangedError
 from diffprep_resources.pictures.contact_sheet import Tile, contact_sheet, kept_part
-from diffprep_resources.pictures.decode import PictureLimits, load_upright
 from diffprep_resources.sources.base import Location
 
 SIDE = 150
@@ -57,16 +57,13 @@ def sheets(dataset: Dataset, chosen: Mapping[Bucket, Sequence[ShownRow]]) -> Ite
 
 
 def _tile(dataset: Dataset, row: ShownRow) -> Tile:
-    """The picture, made small at once. Raises where it is no longer what `bucket` saw."""
-    image = dataset.recipe.image
+    """The picture or first frame, made small at once. Raises where it is not what `bucket` saw."""
     location = Location(row["path"], row["offset"], row["length"], row["row"])
-    picture = load_upright(
-        dataset.source.read_image(location),
-        limits=PictureLimits(max_pixels=image.max_pixels, min_side=image.min_side),
-        background=image.background,
-    )
+    clip = ClipPlan(tuple(row["wanted_pts"])) if row["wanted_pts"] else None
+    picture = source_picture(dataset, location, clip=clip)
     width, height = row["original_width"], row["original_height"]
-    if picture.size != (width, height):
+    # A frame comes as it is shown, not as it is stored.
+    if clip is None and picture.size != (width, height):
         raise SourceChangedError(f"source changed since bucket: {row['source_key']}")
     picture.thumbnail((2 * SIDE, 2 * SIDE), Image.Resampling.BOX)
     crop = (row["crop_left"], row["crop_top"], row["crop_width"], row["crop_height"])
@@ -76,6 +73,8 @@ def _tile(dataset: Dataset, row: ShownRow) -> Tile:
 def _label(row: ShownRow) -> str:
     """The name in the source, and how much the picture is squeezed where that is much."""
     name = PurePosixPath(row["source_key"]).name
+    if row["wanted_pts"]:
+        return f"{row['duration_s']:.1f} s, {name}"
     grow = row["width"] / row["crop_width"], row["height"] / row["crop_height"]
     squeezed = max(grow) / min(grow) - 1
     return f"{share_text(squeezed)} off {name}" if squeezed > DISTORTED_BEYOND else name

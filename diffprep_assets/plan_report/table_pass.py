@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from diffprep_assets.plan_report.bucket_sums import BucketSums
+from diffprep_assets.plan_report.clips import FrameSums
 from diffprep_assets.plan_report.curation import LeftOut
 from diffprep_assets.plan_report.kept_rows import KeptRows, ShownRow, kept_rows
 from diffprep_assets.plan_report.repeats import RepeatCounter
@@ -23,6 +24,7 @@ class TablePass:
 
     def __init__(self, tables: Iterable[Path], *, samples: int, without: LeftOut) -> None:
         self.sums = BucketSums()
+        self.frames = FrameSums()
         self.text = TextBytes()
         self.captions: SeededChoice[str] = SeededChoice(CAPTIONS_COUNTED)
         self.chosen: dict[Bucket, SeededChoice[ShownRow]] = {}
@@ -35,6 +37,7 @@ class TablePass:
         hashes = rows.hashes(SEED)
         captions = rows.batch.column("caption")
         self.sums.add(rows)
+        self.frames.add(rows)
         self.text.add(rows)
         self.repeats.add(rows, hashes)
         self.empty += int((rows.lengths("caption") == 0).sum())

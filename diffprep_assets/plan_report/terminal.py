@@ -11,14 +11,15 @@ from rich.text import Text
 from diffprep_assets.plan_report.facts import BucketFacts, PlanFacts
 from diffprep_assets.plan_report.plan_warnings import PlanWarning
 from diffprep_assets.plan_report.words import (
-    STAGE_WORDS,
     caption_sentences,
+    clip_sentences,
     disk_sentences,
     encoder_name,
     loading_sentence,
     output_sentence,
     probe_sentence,
     sample_sentence,
+    stage_words,
     verdict_words,
 )
 from diffprep_assets.quantities import bytes_text, duration_text, share_text
@@ -40,6 +41,7 @@ def plan_screen(facts: PlanFacts, warnings: Sequence[PlanWarning], *, width: int
     ]
     for title, lines in (
         ("Samples", _samples(facts)),
+        ("Clips", _clips(facts)),
         ("Buckets", _buckets(facts, narrow=width < WIDE)),
         ("Captions", _captions(facts)),
         ("Loading", iter([_sentence(loading_sentence(facts))])),
@@ -93,6 +95,11 @@ def _named(first: Sequence[Mapping[str, str]], *, of: int) -> Iterator[Renderabl
         yield _sentence(f"  and {of - len(first):,} more", "dim")
 
 
+def _clips(facts: PlanFacts) -> Iterator[RenderableType]:
+    for words in clip_sentences(facts.clips) if facts.clips else ():
+        yield _sentence(words)
+
+
 def _buckets(facts: PlanFacts, *, narrow: bool) -> Iterator[RenderableType]:
     """A row a bucket; a narrow one leaves out what the other columns tell too."""
     table = _table(
@@ -125,7 +132,7 @@ def _bucket_cells(bucket: BucketFacts, most: float) -> list[str | Text]:
     upscaled = bucket.upscaled / bucket.samples
     return [
         str(bucket.tier),
-        f"{bucket.width}x{bucket.height}",
+        bucket.size,
         f"{bucket.samples:,}",
         share_text(bucket.share),
         Text(bar, style="blue"),
@@ -146,7 +153,7 @@ def _captions(facts: PlanFacts) -> Iterator[RenderableType]:
             cells = [f"{number:,}" for number in numbers]
             table.add_row(encoder_name(role), *cells, share_text(tokens.truncated_share))
         yield table
-    for words in caption_sentences(captions):
+    for words in caption_sentences(captions, may_be_shorter=facts.clips is None):
         yield _sentence(words)
 
 
@@ -158,7 +165,10 @@ def _bytes(facts: PlanFacts) -> Iterator[RenderableType]:
         yield _sentence(output_sentence(output))
     if sizes.intermediates:
         kept = "kept" if sizes.kept else "removed as shards are written"
-        rows = (("latents", sizes.latents), ("text", sizes.text))
+        rows = (
+            *(("latents", sizes.latents), ("text", sizes.text)),
+            ("first frames", sizes.first_frames),
+        )
         named = ", ".join(f"{name} {bytes_text(size)}" for name, size in rows if size)
         yield _sentence(
             f"{bytes_text(sizes.output)} of output; {bytes_text(sizes.intermediates)} of "
@@ -177,7 +187,7 @@ def _time(facts: PlanFacts, *, narrow: bool) -> Iterator[RenderableType]:
         for stage, time in probe.stages.items():
             rate = time.workers * time.timed / max(time.timed_seconds, 1e-9)
             table.add_row(
-                STAGE_WORDS[stage],
+                stage_words(facts)[stage],
                 duration_text(time.seconds) if time.seconds else "nothing",
                 duration_text(time.whole_seconds),
                 *((duration_text(time.load_seconds) if time.load_seconds else "",) * len(loading)),

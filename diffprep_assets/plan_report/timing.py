@@ -5,19 +5,19 @@ from dataclasses import replace
 from typing import get_args
 
 from diffprep_assets.dataset import Dataset
-from diffprep_assets.encode_latents.worker import LatentsSpec
-from diffprep_assets.encode_text.worker import TextSpec
+from diffprep_assets.encode_clip.worker import clip_spec
+from diffprep_assets.encode_first_frame.worker import first_frame_spec
+from diffprep_assets.encode_latents.worker import latents_spec
+from diffprep_assets.encode_text.worker import text_spec
 from diffprep_assets.plan_report.facts import ProbeFacts, StageTime
 from diffprep_assets.plan_report.gather import Gathered
-from diffprep_assets.plan_report.probe import ProbedStage, ProbeSpec, StageProbe
+from diffprep_assets.plan_report.probe import ProbedStage, ProbeSpec, StageProbe, StageSpec
 from diffprep_assets.plan_report.times import Estimate, probe_tasks, probed
 from diffprep_assets.plan_report.work import finished_stages
 from diffprep_assets.quantities import bytes_text
 from diffprep_assets.recipe.formats import (
     SHARD_STAGE,
     encode_stages,
-    needs_latents,
-    needs_text,
     shard_stages,
     stages_of,
 )
@@ -25,7 +25,7 @@ from diffprep_resources.compute.base import ComputeEngine
 from diffprep_resources.compute.engines import Engines, Load
 from diffprep_resources.compute.inline import InlineEngine
 from diffprep_resources.compute.local import LocalEngine
-from diffprep_resources.pictures.decode import PictureLimits
+from diffprep_resources.encoders.base import EncoderRole
 
 PROBED = frozenset(get_args(ProbedStage))
 """The stages that are timed by batches, in a process of their own."""
@@ -126,24 +126,15 @@ def _skipped(plan: Gathered, dataset: Dataset, wanted: bool | None) -> str | Non
 def probe_spec(dataset: Dataset) -> ProbeSpec:
     """What the probe's process needs, for the same encoders and batches as a run."""
     recipe, batch_size = dataset.recipe, dataset.loaded.execution.batch_size
-    image = recipe.image
-    return ProbeSpec(
-        LatentsSpec(
-            dataset.layout,
-            dataset.source,
-            dataset.encoders,
-            dataset.latents_settings if needs_latents(recipe) else {},
-            image.background,
-            PictureLimits(max_pixels=image.max_pixels, min_side=image.min_side),
-            batch_size,
-        ),
-        TextSpec(
-            dataset.layout,
-            dataset.encoders,
-            dataset.text_settings if needs_text(recipe) else {},
-            batch_size,
-        ),
-    )
+    specs: dict[str, Callable[[Dataset, int], StageSpec]] = {
+        "encode_latents": latents_spec,
+        "encode_text": text_spec,
+        "encode_first_frame": first_frame_spec,
+        "encode_clip": clip_spec,
+    }
+    encode = {stage: specs[stage](dataset, batch_size) for stage in encode_stages(recipe)}
+    workload = recipe.video.workload if recipe.video else None
+    return ProbeSpec(dataset.layout, dataset.encoders, encode, workload)
 
 
 def _loads(plan: Gathered, dataset: Dataset) -> dict[str, Load]:
@@ -153,9 +144,14 @@ def _loads(plan: Gathered, dataset: Dataset) -> dict[str, Load]:
     from diffprep_assets.shard.assets import SAMPLES_PER_PROCESS as WRITTEN
     from diffprep_assets.shard_raw.assets import SAMPLES_PER_PROCESS as STORED
 
+    weights = dataset.encoders.weights_bytes if encode_stages(dataset.recipe) else int
+    text: tuple[EncoderRole, ...] = ("t5",) if dataset.recipe.video is not None else ("t5", "clip")
     each = {
-        "encode_latents": (PICTURES, lambda: dataset.encoders.weights_bytes("vae")),
-        "encode_text": (CAPTIONS, lambda: dataset.encoders.weights_bytes("t5", "clip")),
+        "encode_latents": (PICTURES, lambda: weights("vae")),
+        "encode_text": (CAPTIONS, lambda: weights(*text)),
+        "encode_first_frame": (PICTURES, lambda: weights("vae")),
+        "encode_clip": (PICTURES, lambda: _image_bytes(dataset)),
+        "shard_energon_video": (WRITTEN, int),
         "shard": (WRITTEN, int),
         "shard_raw": (STORED, int),
         "shard_mds": (STORED, int),
@@ -169,16 +165,21 @@ def _loads(plan: Gathered, dataset: Dataset) -> dict[str, Load]:
     return loads
 
 
+def _image_bytes(dataset: Dataset) -> int:
+    roles: tuple[EncoderRole, ...] = ("clip",) if "clip" in dataset.identities else ()
+    return dataset.encoders.weights_bytes(*roles)
+
+
 def _times(
     plan: Gathered, dataset: Dataset, found: Mapping[str, StageProbe], workers: Mapping[str, int]
 ) -> dict[str, StageTime]:
     estimate = Estimate(plan.shards, plan.made, dataset.loaded.execution.batch_size)
     times = {}
     for stage, probe in found.items():
-        if stage == "encode_latents":
-            times[stage] = estimate.latents(probe, workers[stage])
-        elif stage == "encode_text":
-            times[stage] = estimate.text(probe, workers[stage])
+        if stage in ("encode_latents", "encode_first_frame"):
+            times[stage] = estimate.latents(probe, workers[stage], stage=stage)
+        elif stage in ("encode_text", "encode_clip"):
+            times[stage] = estimate.text(probe, workers[stage], stage=stage)
         elif plan.sizes is not None:
             times[stage] = estimate.tars(probe, workers[stage], plan.sizes)
     return times

@@ -1,9 +1,10 @@
 """Sentences that the terminal and the page share."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from diffprep_assets.plan_report.facts import (
     CaptionFacts,
+    ClipFacts,
     OutputSize,
     PlanFacts,
     ProbeFacts,
@@ -18,7 +19,11 @@ STAGE_WORDS = {
     "shard": "write tars",
     "shard_raw": "store raw",
     "shard_mds": "store MDS",
+    "encode_first_frame": "encode first frames",
+    "encode_clip": "features of first frames",
+    "shard_energon_video": "write tars",
 }
+CLIP_STAGE_WORDS = STAGE_WORDS | {"encode_latents": "encode clips", "shard": "write parquet"}
 
 
 AFTERWARDS = "Publishing and validating come on top: the output is read once."
@@ -26,6 +31,27 @@ AFTERWARDS = "Publishing and validating come on top: the output is read once."
 
 def encoder_name(role: str) -> str:
     return NAMES.get(role, role)
+
+
+def stage_words(facts: PlanFacts) -> Mapping[str, str]:
+    """What each stage does, by its name."""
+    return STAGE_WORDS if facts.clips is None else CLIP_STAGE_WORDS
+
+
+def clip_sentences(clips: ClipFacts) -> Iterator[str]:
+    """How long clips are, what is taken of them, and what that leaves."""
+    fps = f"{clips.train_fps:g} fps"
+    yield (
+        f"{clips.clips:,} clips opened: 5% are shorter than {clips.p5_s:.1f} s, half than "
+        f"{clips.median_s:.1f} s, 95% than {clips.p95_s:.1f} s; the longest has "
+        f"{clips.longest_s:.1f} s. Kept are {clips.shortest_s:.2f} s ({clips.fewest_frames} frames "
+        f"at {fps}) to {clips.limit_s:.2f} s; 95% fill {clips.most_fill} frames."
+    )
+    yield (
+        f"Of {clips.frames_found:,} frames that kept clips have at {fps}, {clips.frames_taken:,} "
+        f"are in samples and {clips.frames_lost:,} "
+        f"({share_text(clips.frames_lost / max(1, clips.frames_found))}) are not."
+    )
 
 
 def sample_sentence(facts: PlanFacts) -> str:
@@ -70,8 +96,8 @@ def output_sentence(output: OutputSize) -> str:
     return f"{words}, by {some} stored for a try"
 
 
-def caption_sentences(captions: CaptionFacts) -> Iterator[str]:
-    """On the counting, on a better length, and on repeats."""
+def caption_sentences(captions: CaptionFacts, *, may_be_shorter: bool = True) -> Iterator[str]:
+    """On the counting, on a better length where one could save something, and on repeats."""
     if captions.tokens and captions.counted < captions.samples:
         yield (
             f"Tokens of {captions.counted:,} of {captions.samples:,} captions, drawn by a fixed "
@@ -85,7 +111,7 @@ def caption_sentences(captions: CaptionFacts) -> Iterator[str]:
             f"of the captions and save {bytes_text(better.bytes_saved)}; a model attends to the "
             f"padding, so train and sample with the same length."
         )
-    elif captions.tokens and better is None:
+    elif captions.tokens and better is None and may_be_shorter:
         yield f"No shorter round t5_max_length than {limit} cuts fewer than 1% of the captions."
     if captions.repeated_share:
         about = "" if captions.repeats_exact else "about "
@@ -98,6 +124,14 @@ def caption_sentences(captions: CaptionFacts) -> Iterator[str]:
 def loading_sentence(facts: PlanFacts) -> str:
     """What one pass over train makes, and what becomes of the rest."""
     loading = facts.loading
+    if "fastvideo" in facts.formats:
+        return (
+            f"One pass over train with {loading.ranks:,} "
+            f"{'rank' if loading.ranks == 1 else 'ranks'} and batches of {loading.batch_size}: "
+            f"{loading.batches:,} full batches; {loading.left_over:,} of {loading.samples:,} "
+            f"samples ({share_text(loading.left_over / max(1, loading.samples))}) fill none, and "
+            f"FastVideo's loader drops them. Each bucket is a training run of its own."
+        )
     words = (
         f"One pass over train with {loading.ranks:,} {'rank' if loading.ranks == 1 else 'ranks'} x "
         f"{max(1, loading.workers):,} workers and batches of {loading.batch_size}: "

@@ -8,11 +8,15 @@ from io import BytesIO
 import numpy as np
 from PIL import Image
 
+from diffprep_assets.preview.fastvideo import LATENTS as RAW
 from diffprep_assets.preview.originals import Original, Originals
 from diffprep_assets.preview.sampling import stored_sample
+from diffprep_assets.preview.shown_frames import shown_frames
 from diffprep_assets.preview.stored_sample import Place, StoredSample
+from diffprep_assets.shard_plan.plan import sized
 from diffprep_assets.validate.metadata import DatasetFolder
 from diffprep_resources.encoders.vae_codec import VaeCodec
+from diffprep_resources.encoders.wan_codec import WanCodec
 from diffprep_resources.errors import DiffprepError
 
 # What two equal pictures of 8 bits get, rather than infinity.
@@ -25,8 +29,8 @@ POOR_DECODED, POOR_STORED = 20.0, 30.0
 @dataclass(frozen=True, slots=True)
 class Look:
     """One sample: its picture, out of the latents or as it is stored, uint8 [H, W, 3], the source's
-    picture, and how near the two are in dB, None without a source. `drawn` says what is shown:
-    latents, mean or picture."""
+    picture, and how near the two are in dB, None without a source. Of a clip they are three frames,
+    [3, H, W, 3]. `drawn` says what is shown: latents, mean, vae_latent or picture."""
 
     sample: StoredSample
     decoded: np.ndarray
@@ -41,12 +45,26 @@ class Look:
 
     @property
     def size(self) -> str:
-        height, width, _ = self.decoded.shape
-        return f"{width}x{height}"
+        height, width, _ = self.decoded.shape[-3:]
+        return sized(width, height, int(self.sample.metadata.get("num_frames", 0)))
+
+    @property
+    def pictures(self) -> tuple[np.ndarray, ...]:
+        """What is shown, uint8 [H, W, 3] each: one picture, or a clip's frames."""
+        return _each(self.decoded)
+
+    @property
+    def originals(self) -> tuple[np.ndarray, ...]:
+        """The same of the source; none without one."""
+        return () if self.original.pixels is None else _each(self.original.pixels)
 
 
 def looks(
-    folder: DatasetFolder, places: Sequence[Place], *, codec: VaeCodec | None, originals: Originals
+    folder: DatasetFolder,
+    places: Sequence[Place],
+    *,
+    codec: VaeCodec | WanCodec | None,
+    originals: Originals,
 ) -> Iterator[Look]:
     """A look at each of the samples, one at a time; without a `codec` the samples must be stored
     pictures. Raises DiffprepError for a sample that cannot be read."""
@@ -58,15 +76,31 @@ def looks(
         yield Look(sample, decoded, original, found, drawn)
 
 
-def _shown(sample: StoredSample, codec: VaeCodec | None) -> tuple[str, np.ndarray]:
+def _each(pixels: np.ndarray) -> tuple[np.ndarray, ...]:
+    return tuple(pixels) if pixels.ndim == 4 else (pixels,)
+
+
+def _shown(sample: StoredSample, codec: VaeCodec | WanCodec | None) -> tuple[str, np.ndarray]:
     """What is shown of a sample, and its pixels."""
     if sample.picture is not None:
         return "picture", stored_pixels(sample.picture, name=f"{sample.shard}/{sample.key}")
     if codec is None:
         raise DiffprepError(f"{sample.shard}/{sample.key}: latents, where pictures are expected")
+    if isinstance(codec, WanCodec):
+        return decoded_frames(sample, codec)
     drawn = "mean" if "mean" in sample.arrays else "latents"
     z = sample.arrays[drawn]
     return drawn, as_pixels(codec.decoded(z if drawn == "mean" else codec.unscaled(z)))
+
+
+def decoded_frames(sample: StoredSample, codec: WanCodec) -> tuple[str, np.ndarray]:
+    """Frames of the decoded clip: Energon's latents are normalised, FastVideo's are raw."""
+    drawn = RAW if RAW in sample.arrays else "latents"
+    if drawn not in sample.arrays:
+        raise DiffprepError(f"{sample.shard}/{sample.key}: it holds no latents of a clip")
+    latents = sample.arrays[drawn]
+    decoded = codec.decoded(latents if drawn == RAW else codec.raw(latents))
+    return drawn, as_pixels(shown_frames(decoded))
 
 
 def stored_pixels(data: bytes, *, name: str) -> np.ndarray:

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 import numpy as np
 
 from diffprep_assets.dataset import Dataset
+from diffprep_assets.encode_latents.clip_pixels import clip_pixels
 from diffprep_assets.encode_latents.pixels import member_pixels
 from diffprep_assets.energon_prepare.provenance import plan_shards
+from diffprep_assets.preview.shown_frames import shown_frames
 from diffprep_assets.preview.stored_sample import StoredSample
 from diffprep_assets.project import Project
 from diffprep_assets.published_at import published_at
@@ -18,7 +21,8 @@ from diffprep_resources.errors import DiffprepError, SampleReject
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A sample's picture as it was encoded, uint8 [H, W, 3], or why it cannot be had."""
+    """A sample's picture as it was encoded, uint8 [H, W, 3], of a clip the frames that are shown,
+    [3, H, W, 3]; or why it cannot be had."""
 
     pixels: np.ndarray | None
     missing: str = ""
@@ -41,7 +45,9 @@ class Originals:
             member = self._member(self.dataset, sample)
             if member is None:
                 return Original(None, "the plan does not hold it any more")
-            return Original(member_pixels(self.dataset, member))
+            if member.clip is None:
+                return Original(member_pixels(self.dataset, member))
+            return Original(shown_frames(clip_pixels(self.dataset.source, member)))
         except SampleReject as error:
             return Original(None, error.message)
         except (DiffprepError, OSError) as error:
@@ -54,12 +60,19 @@ class Originals:
             members = members_of_shard(dataset.layout, shard) if shard else []
             self._members[shard] = {row.planned.key: row for row in members}
         member = self._members[shard].get(sample.key)
-        if member is None or "image_digest" not in sample.metadata:
-            # MDS has no column for the digest.
-            same = member is not None and member.planned.sample.source_key == sample.source_key
-            return member if same else None
-        digest = sample.metadata["image_digest"]
-        return member if member.planned.sample.image_digest == digest else None
+        return member if member is not None and _is_same(member, sample) else None
+
+
+def _is_same(member: Member, sample: StoredSample) -> bool:
+    """Whether the plan's sample is what the stored one was made of, by what that tells: MDS has no
+    column for a digest, FastVideo's rows only the name of a file."""
+    planned, told = member.planned.sample, sample.metadata
+    for name in ("image_digest", "clip_digest"):
+        if name in told:
+            return planned.image_digest == told[name]
+    if "source_key" in told:
+        return planned.source_key == told["source_key"]
+    return PurePosixPath(planned.source_key).name == sample.source_key
 
 
 def originals_of(folder: DatasetFolder, *, project: Project | None) -> Originals:

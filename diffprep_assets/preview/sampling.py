@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from diffprep_assets.preview.fastvideo import fastvideo_folder, fastvideo_rows, fastvideo_sample
 from diffprep_assets.preview.mds import mds_folder, mds_rows, mds_sample
 from diffprep_assets.preview.stored_sample import Place, StoredSample
 from diffprep_assets.validate.encoding import encoding_of
@@ -29,7 +30,12 @@ def published_folder(path: Path) -> DatasetFolder:
             f"a dataset is a folder, a recipe's output.output_dir; there is none at {path}"
         )
     encoding = encoding_of(path)
-    folder, check = mds_folder(path) if encoding == "mds" else read_folder(path, encoding=encoding)
+    if encoding == "mds":
+        folder, check = mds_folder(path)
+    elif encoding == "fastvideo":
+        folder, check = fastvideo_folder(path)
+    else:
+        folder, check = read_folder(path, encoding=encoding)
     if not folder.counts:
         raise SettingError(f"{path} holds no dataset to look at: {_first_failure(check)}")
     return folder
@@ -49,6 +55,8 @@ def chosen_places(folder: DatasetFolder, *, count: int, seed: int) -> list[Place
         def rows(name: str) -> list[WalkedSample]:
             if folder.encoding == "mds":
                 found = mds_rows(folder.tar(name))
+            elif folder.encoding == "fastvideo":
+                found = fastvideo_rows(folder.tar(name))
             else:
                 found = list(index.samples(numbers[name])) or list(_walked(folder, name))
             kept = [row for row in found if f"{name}/{row.key}" not in folder.exclude]
@@ -70,6 +78,8 @@ def stored_sample(folder: DatasetFolder, place: Place) -> StoredSample:
     member is missing or cannot be read."""
     if folder.encoding == "mds":
         return mds_sample(folder, place)
+    if folder.encoding == "fastvideo":
+        return fastvideo_sample(folder, place)
     members = {}
     with folder.tar(place.shard).open("rb") as file:
         for part in place.row.parts:
@@ -117,12 +127,13 @@ def _by_bucket(folder: DatasetFolder) -> list[list[str]]:
     """Shards by bucket, that with the most samples first; leaving out tars that are gone."""
     groups: dict[str, list[str]] = {}
     described = (folder.provenance or {"shards": []})["shards"]
-    buckets = {
-        shard["name"]: (shard["tier"], shard["width"], shard["height"]) for shard in described
-    }
+    sizes = ("tier", "width", "height", "num_frames")
+    buckets = {shard["name"]: tuple(map(shard.get, sizes)) for shard in described}
     for name in folder.counts:
         if folder.tar(name).is_file() and name not in folder.exclude:
-            bucket = str(buckets.get(name) or Path(name).parent)
+            parent = str(Path(name).parent)
+            # FastVideo's shards are folders of files.
+            bucket = str(buckets.get(name) or buckets.get(parent) or parent)
             groups.setdefault(bucket, []).append(name)
 
     def size(names: Sequence[str]) -> int:
@@ -154,9 +165,9 @@ def _array(data: bytes, name: str) -> np.ndarray:
     from diffprep_resources.trainers.tensors import tensor_from_bytes
 
     tensor = tensor_from_bytes(data, name=f"{name}.pth")
-    if tensor.dim() != 3 or not tensor.is_floating_point():
+    if tensor.dim() not in (3, 4) or not tensor.is_floating_point():
         raise ValueError(
-            f"{name} must be a float tensor of 3 dimensions, got {tensor.dtype} "
+            f"{name} must be a float tensor of 3 dimensions, or of a clip 4, got {tensor.dtype} "
             f"{tuple(tensor.shape)}"
         )
     return tensor.float().numpy()

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from diffprep_assets.pages.page import picture_uri, render_page
 from diffprep_assets.preview.looks import Look
+from diffprep_assets.preview.shown_frames import FRAME_NAMES
 from diffprep_resources.pictures.contact_sheet import Tile, contact_sheet
 
 SHEET_SIDE = 256
@@ -22,18 +23,26 @@ SHORTEST_TEXT = 18
 
 
 def sheet_jpeg(shown: Sequence[Look]) -> bytes:
-    """Source and stored picture side by side, three samples a row; stored ones alone where no
-    sample has its source."""
-    paired = any(look.original.pixels is not None for look in shown)
+    """Source and stored picture side by side, three samples a row; of clips three frames of each,
+    one sample a row. Stored ones stand alone where no sample has its source."""
+    paired = any(look.originals for look in shown)
     tiles = []
     for look in shown:
         if paired:
-            pixels = look.original.pixels
-            blank = np.full_like(look.decoded, 127)
-            label = look.sample.source_key if pixels is not None else "source is gone"
-            tiles.append(Tile(_small(blank if pixels is None else pixels, SHEET_SIDE), label))
-        tiles.append(Tile(_small(look.decoded, SHEET_SIDE), _decoded_words(look)))
+            gone = [np.full_like(picture, 127) for picture in look.pictures]
+            label = look.sample.source_key if look.originals else "source is gone"
+            tiles += _tiles(look.originals or gone, label)
+        tiles += _tiles(look.pictures, _decoded_words(look))
     return contact_sheet(tiles, columns=SHEET_COLUMNS, side=SHEET_SIDE)
+
+
+def _tiles(pictures: Sequence[np.ndarray], label: str) -> list[Tile]:
+    """One picture under its label; of a clip's frames the others are named for their place."""
+    labels = [label, *FRAME_NAMES[1:]][: len(pictures)]
+    return [
+        Tile(_small(pixels, SHEET_SIDE), words)
+        for pixels, words in zip(pictures, labels, strict=True)
+    ]
 
 
 def table(shown: Sequence[Look], *, width: int) -> Table:
@@ -68,14 +77,21 @@ def page(shown: Sequence[Look], *, facts: Mapping[str, Any]) -> str:
             "look": look,
             "psnr": psnr_words(look),
             "poor": look.is_poor,
-            "decoded": _uri(look.decoded),
-            "original": None if look.original.pixels is None else _uri(look.original.pixels),
+            "decoded": [_uri(picture) for picture in look.pictures],
+            "original": [_uri(picture) for picture in look.originals],
         }
         for look in shown
     ]
     has_sources = any(card["original"] for card in cards)
     missing = missing_words(shown)
-    return render_page("preview", cards=cards, has_sources=has_sources, missing=missing, **facts)
+    return render_page(
+        "preview",
+        cards=cards,
+        has_sources=has_sources,
+        missing=missing,
+        frame_names=FRAME_NAMES,
+        **facts,
+    )
 
 
 def psnr_words(look: Look) -> str:

@@ -20,8 +20,9 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class StoredSample:
     """One sample as it lies in its shard. `arrays` are float32 [C, h, w]: latents, and in resample
-    mode mean and logvar; or `picture` is a picture file's bytes, of raw and MDS. `metadata` is its
-    json member, or the like columns; empty where there are none."""
+    mode mean and logvar; of clips [C, t, h, w], normalised latents or raw ones as vae_latent. Or
+    `picture` is a picture file's bytes, of raw and MDS. `metadata` is its json member, or the like
+    columns; empty where there are none."""
 
     shard: str
     key: str
@@ -33,4 +34,5 @@ class StoredSample:
 
     @property
     def source_key(self) -> str:
-        return str(self.metadata.get("source_key", ""))
+        """In the source; of FastVideo's rows only the clip's file name is known."""
+        return str(self.metadata.get("source_key") or self.metadata.get("file_name", ""))

@@ -13,6 +13,7 @@ from diffprep_assets.recipe.formats import PREPARE_STAGE, Format
 from diffprep_assets.recipe.stage_fields import published_fields
 from diffprep_assets.shard.record import ShardRecord
 from diffprep_assets.shard_plan.plan import PlannedShard
+from diffprep_resources.fastvideo.trees import CACHE
 from diffprep_resources.storage.atomic import write_bytes
 
 
@@ -36,7 +37,8 @@ def published_fingerprint(
 
 def output_stamps(layout: Layout) -> dict[str, list[int]]:
     """Size in bytes and mtime in ns of every file of the format's output folder, by name; those of
-    formats that lie in folders of their own in there are not its files."""
+    formats that lie in folders of their own in there are not its files, nor what a FastVideo
+    trainer keeps there of what it read."""
     if not layout.output_dir.is_dir():
         return {}
     others = layout.other_outputs
@@ -45,7 +47,7 @@ def output_stamps(layout: Layout) -> dict[str, list[int]]:
         for entry in sorted(layout.output_dir.iterdir())
         if entry not in others
         for path in (sorted(entry.rglob("*")) if entry.is_dir() else (entry,))
-        if path.is_file() and (stat := path.stat())
+        if path.is_file() and CACHE not in path.parts and (stat := path.stat())
     }
 
 

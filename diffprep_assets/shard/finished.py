@@ -66,6 +66,7 @@ def new_record(
         tier=bucket.tier,
         width=bucket.width,
         height=bucket.height,
+        frames=bucket.frames,
         number=planned.number,
         num_samples=num_samples,
         size_bytes=summary.size_bytes,

@@ -36,8 +36,17 @@ SAMPLES_SCHEMA = pa.schema(
         pa.field("latents_fingerprint", pa.string(), nullable=False),
         pa.field("text_fingerprint", pa.string(), nullable=False),
         pa.field("parts", pa.list_(PART_TYPE), nullable=False),
+        pa.field("first_frame_fingerprint", pa.string()),
+        pa.field("clip_fingerprint", pa.string()),
     ]
 )
+# By encode stage the column that says which row a sample was written from.
+FINGERPRINT_COLUMNS = {
+    "encode_latents": "latents_fingerprint",
+    "encode_text": "text_fingerprint",
+    "encode_first_frame": "first_frame_fingerprint",
+    "encode_clip": "clip_fingerprint",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,8 @@ class ShardRecord:
     """One finished shard: which one, how it was made, and the size and digest of its tar.
 
     `facts` are for people: `tokens`, by text encoder how many captions are cut short (`truncated`),
-    its `limit` and the `longest` caption, in tokens.
+    its `limit` and the `longest` caption, in tokens. `frames` are those of every clip, 0 of
+    pictures.
     """
 
     shard: str
@@ -76,11 +86,13 @@ class ShardRecord:
     settings: Mapping[str, Any] = field(default_factory=dict)
     rejects: tuple[ShardReject, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    frames: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """One sample of a tar: where it lies, that range's digest, and what it was made from."""
+    """One sample of a tar: where it lies, that range's digest, and what it was made from. The last
+    two are "" but for clips with a first frame of their own."""
 
     sample_id: int
     key: str
@@ -90,6 +102,8 @@ class SampleRow:
     latents_fingerprint: str
     text_fingerprint: str
     parts: tuple[TarPart, ...]
+    first_frame_fingerprint: str = ""
+    clip_fingerprint: str = ""
 
 
 def write_record(path: Path, record: ShardRecord) -> None:
@@ -145,7 +159,9 @@ def read_samples(path: Path, *, where: pc.Expression | None = None) -> list[Samp
     Raises DamagedTableError."""
     with readable_table(path):
         rows = pq.read_table(path, schema=SAMPLES_SCHEMA, filters=where).to_pylist()
-    return [
-        SampleRow(**{**row, "parts": tuple(TarPart(**part) for part in row["parts"])})
-        for row in rows
-    ]
+    return [_sample_row(row) for row in rows]
+
+
+def _sample_row(row: dict[str, Any]) -> SampleRow:
+    given = {name: value for name, value in row.items() if value is not None}
+    return SampleRow(**{**given, "parts": tuple(TarPart(**part) for part in row["parts"])})

@@ -14,6 +14,7 @@ from diffprep_assets.partition_worker import (
     PartitionTask,
     PartitionWorker,
 )
+from diffprep_assets.recipe.formats import ENCODE_STAGES, Format
 from diffprep_assets.recipe.stage_fields import format_field
 from diffprep_assets.shard.commit import finish_commit, new_shard
 from diffprep_assets.shard.finished import (
@@ -123,7 +124,11 @@ class ShardWorker(PartitionWorker):
                 "encode_text": self.spec.text_settings,
                 "shard": format_field("shard"),
             },
-            facts={"tokens": _tokens(self.spec.layout, task)},
+            facts={
+                "tokens": token_counts(
+                    self.spec.layout, task.key, text_fingerprint=task.text_fingerprint
+                )
+            },
         )
 
 
@@ -136,22 +141,22 @@ class _Encoded:
     text: str
 
 
-def _tokens(layout: Layout, task: ShardTask) -> dict[str, dict[str, int]]:
+def token_counts(layout: Layout, shard: str, *, text_fingerprint: str) -> dict[str, dict[str, int]]:
     """How the shard's captions fit each text encoder, as encode_text counted: from the row file,
-    else from the tar that took its place."""
-    header = read_header(layout.text(task.key))
-    if header is not None and header.metadata["fingerprint"] == task.text_fingerprint:
+    else from the finished shard of the layout's format that took its place."""
+    header = read_header(layout.text(shard))
+    if header is not None and header.metadata["fingerprint"] == text_fingerprint:
         return header.metadata["tokens"]
-    record = read_record(layout.shard_record(task.key))
-    if record is not None and record.inputs.get("encode_text") == task.text_fingerprint:
+    record = read_record(layout.shard_record(shard))
+    if record is not None and record.inputs.get("encode_text") == text_fingerprint:
         return record.facts.get("tokens", {})
     return {}
 
 
 def prune_rows(layout: Layout, shard: str) -> None:
-    """Remove the row files of a shard whose tar is whole."""
-    layout.latents(shard).unlink(missing_ok=True)
-    layout.text(shard).unlink(missing_ok=True)
+    """Remove the row files of a shard that is whole."""
+    for stage in ENCODE_STAGES:
+        row_path(layout, stage, shard).unlink(missing_ok=True)
 
 
 def shard_task(dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False) -> ShardTask:
@@ -201,9 +206,10 @@ def _write_samples(
     return rows, rejects
 
 
-def marked_bad(layout: Layout, member: Member) -> StageInputError:
-    """The tar now marked for the next run, as `validate` does with a damaged one."""
-    layout = layout.of("energon")
+def marked_bad(layout: Layout, member: Member, *, format: Format = "energon") -> StageInputError:
+    """The finished shard of the format, now marked for the next run, as `validate` does with a
+    damaged one."""
+    layout = layout.of(format)
     shard, key = member.planned.shard or "", _key(member)
     # The published name may be a link to these very bytes.
     layout.prepared.unlink(missing_ok=True)

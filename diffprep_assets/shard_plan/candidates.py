@@ -12,7 +12,7 @@ import xxhash
 from diffprep_assets.bucket.table import BucketRow
 from diffprep_assets.curate.table import Verdict
 from diffprep_assets.layout import Layout
-from diffprep_assets.shard_plan.plan import Bucket, Candidate
+from diffprep_assets.shard_plan.plan import Bucket, Candidate, ClipPlan
 from diffprep_assets.source_columns.table import column_types, read_columns
 from diffprep_resources.storage.parquet_tables import has_table, readable_table
 
@@ -30,6 +30,8 @@ COLUMNS = [
     "crop_width",
     "crop_height",
 ]
+# Those that a table from before there were clips has not.
+CLIP_COLUMNS = ["num_frames", "wanted_pts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ def kept_samples(
     for part, path in tables:
         digests = facts.columns_digests(part)
         with readable_table(path), pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(4096, columns=COLUMNS):
+            columns = [*COLUMNS, *(set(CLIP_COLUMNS) & set(file.schema_arrow.names))]
+            for batch in file.iter_batches(4096, columns=columns):
                 for row in batch.to_pylist():
                     if row["code"] is None:
                         yield _candidate(part, row, facts, digests)
@@ -75,7 +78,7 @@ def candidate_of(
     digests: Mapping[str, str] | None = None,
 ) -> Candidate:
     """The sample of a row that `bucket` kept; `digests` are the part's `columns_digests`."""
-    found = {name: getattr(row, name) for name in COLUMNS}
+    found = {name: getattr(row, name) for name in [*COLUMNS, *CLIP_COLUMNS]}
     return _candidate(part, found, facts or CandidateFacts(), digests or {})
 
 
@@ -84,15 +87,17 @@ def _candidate(
 ) -> Candidate:
     key = row["source_key"]
     verdict = facts.verdicts.get(key)
+    frames, pts = row.get("num_frames") or 0, row.get("wanted_pts")
     return Candidate(
         source_key=key,
         group=(verdict.group if verdict else None) or row["group"],
         part=part,
         image_digest=row["image_digest"],
         caption_digest=row["caption_digest"],
-        bucket=Bucket(row["tier"], row["width"], row["height"]),
+        bucket=Bucket(row["tier"], row["width"], row["height"], frames),
         crop=(row["crop_left"], row["crop_top"], row["crop_width"], row["crop_height"]),
         columns_digest=digests.get(key, ""),
+        clip=None if pts is None else ClipPlan(tuple(pts)),
     )
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 import pyarrow.parquet as pq
 
 from diffprep_assets.layout import Layout
-from diffprep_assets.shard_plan.plan import PlannedSample
+from diffprep_assets.shard_plan.plan import ClipPlan, PlannedSample
 from diffprep_assets.shard_plan.table import samples_of_shard
 from diffprep_resources.errors import SourceChangedError
 from diffprep_resources.sources.base import Location
@@ -23,17 +24,27 @@ COLUMNS = [
     "length",
     "row",
 ]
+# Those that a table from before there were clips has not.
+CLIP_COLUMNS = ["fps", "duration_s"]
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One sample of a shard. Sizes in upright pixels; `location` is where its picture lies."""
+    """One sample of a shard. Sizes in upright stored pixels; `location` is where its picture or
+    clip lies. `fps` and `duration_s` are the clip's own, None of a picture."""
 
     planned: PlannedSample
     caption: str
     original_width: int
     original_height: int
     location: Location
+    fps: Fraction | None = None
+    duration_s: float | None = None
+
+    @property
+    def clip(self) -> ClipPlan | None:
+        """Which frames are taken; None of a picture."""
+        return self.planned.sample.clip
 
 
 def members_of_shard(layout: Layout, shard: str) -> list[Member]:
@@ -55,9 +66,16 @@ def members_of_shard(layout: Layout, shard: str) -> list[Member]:
                 f"run `diffprep run {layout.dataset}`, which plans again"
             )
         location = Location(found["path"], found["offset"], found["length"], found["row"])
+        fps = found.get("fps")
         members.append(
             Member(
-                row, found["caption"], found["original_width"], found["original_height"], location
+                row,
+                found["caption"],
+                found["original_width"],
+                found["original_height"],
+                location,
+                fps=Fraction(fps) if fps else None,
+                duration_s=found.get("duration_s"),
             )
         )
     return members
@@ -68,8 +86,8 @@ def _bucket_rows(layout: Layout, planned: list[PlannedSample]) -> Iterator[tuple
     for row in planned:
         by_part.setdefault(row.sample.part, []).append(row.sample.source_key)
     for part, keys in by_part.items():
-        table = pq.read_table(
-            layout.bucket(part), columns=COLUMNS, filters=[("source_key", "in", keys)]
-        )
+        path = layout.bucket(part)
+        columns = [*COLUMNS, *(set(CLIP_COLUMNS) & set(pq.read_schema(path).names))]
+        table = pq.read_table(path, columns=columns, filters=[("source_key", "in", keys)])
         for row in table.to_pylist():
             yield row["source_key"], row

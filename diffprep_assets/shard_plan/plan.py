@@ -9,23 +9,43 @@ import xxhash
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One output size, in pixels, within a resolution tier."""
+    """One output size, in pixels, within a resolution tier; of clips, `frames` long, which is 0 of
+    pictures."""
 
     tier: int
     width: int
     height: int
+    frames: int = 0
+
+    @property
+    def size(self) -> str:
+        return sized(self.width, self.height, self.frames)
 
     @property
     def name(self) -> str:
-        return f"{self.tier}-{self.width}x{self.height}"
+        return f"{self.tier}-{self.size}"
+
+
+def sized(width: int, height: int, frames: int = 0) -> str:
+    """A size as it is written everywhere: `832x480`, of clips `832x480x77`."""
+    return f"{width}x{height}x{frames}" if frames else f"{width}x{height}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClipPlan:
+    """Which frames of a clip are taken, in order: when each is shown, in ticks of its stream. Some
+    repeat."""
+
+    wanted_pts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A sample that `bucket` kept. `crop` is (left, top, width, height) in upright pixels.
 
-    Samples of one `group` share a split. `columns_digest` is of the source's own columns that an
-    output holds; "" when none does.
+    `clip` is None of a picture; the `image_digest` of a clip covers its whole bytes. Samples of one
+    `group` share a split. `columns_digest` is of the source's own columns that an output holds; ""
+    when none does.
     """
 
     source_key: str
@@ -36,6 +56,7 @@ class Candidate:
     bucket: Bucket
     crop: tuple[int, int, int, int]
     columns_digest: str = ""
+    clip: ClipPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +187,9 @@ def _summary(rows: list[PlannedSample]) -> PlannedShard:
     for row in rows:
         sample = row.sample
         bucket = sample.bucket
+        frames = f" {sample.clip.wanted_pts}" if sample.clip else ""
         pictures.update(
-            f"{row.sample_id} {sample.image_digest} {bucket.name} {sample.crop}\n".encode()
+            f"{row.sample_id} {sample.image_digest} {bucket.name} {sample.crop}{frames}\n".encode()
         )
         captions.update(f"{row.sample_id} {sample.caption_digest}\n".encode())
         members.update(f"{row.sample_id} {sample.source_key}\n".encode())

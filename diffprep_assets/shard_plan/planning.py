@@ -100,7 +100,7 @@ def _next_state(state: PlanState, settings: PlanSettings) -> PlanState:
 
 def _as_written(sample: Candidate) -> tuple[object, ...]:
     """What decides the bytes of a sample in any format."""
-    return sample.image_digest, sample.caption_digest, sample.crop, sample.bucket
+    return sample.image_digest, sample.caption_digest, sample.crop, sample.bucket, sample.clip
 
 
 def _carried_over(

@@ -86,7 +86,9 @@ def skip_sizes(dataset: Dataset, shards: Sequence[PlannedShard]) -> SkipSizes:
     sizes = sizes_of(shards, flags, per_bucket=output.layout == "per_bucket")
     # Our loader of MDS shards passes over skipped samples before it deals them to workers.
     return (
-        sizes if {"energon", "raw"} & set(output.formats) else replace(sizes, starved_readers=None)
+        sizes
+        if {"energon", "raw", "energon_video"} & set(output.formats)
+        else replace(sizes, starved_readers=None)
     )
 
 
@@ -150,7 +152,8 @@ def share_warning(sizes: SkipSizes) -> str | None:
 def _reading_order(shard: PlannedShard) -> tuple[str | int, ...]:
     """By split, and within it as the published names are sorted."""
     bucket = shard.bucket
-    return shard.split, bucket.tier, bucket.width, bucket.height, shard.number
+    size = (bucket.width, bucket.height, bucket.frames)
+    return shard.split, bucket.tier, *size, shard.number
 
 
 def _side_by_side(

@@ -6,7 +6,7 @@ as missing, and `shard_plan` writes the view again.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from diffprep_assets.shard_plan.plan import (
     EMPTY_PLAN,
     Bucket,
     Candidate,
+    ClipPlan,
     Plan,
     PlannedSample,
     PlannedShard,
@@ -54,10 +55,13 @@ PLAN_SCHEMA = pa.schema(
         # The rule against a sample that stays written, unseen by trainers.
         pa.field("skipped", pa.string()),
         pa.field("columns_digest", pa.string(), nullable=False),
+        # Of clips: how many frames the bucket has, and when they are shown.
+        pa.field("frames", pa.int32(), nullable=False),
+        pa.field("wanted_pts", pa.list_(pa.int64())),
     ]
 )
 # A table from before they were has none of these.
-NEWER_COLUMNS = {"skipped": None, "columns_digest": ""}
+NEWER_COLUMNS = {"skipped": None, "columns_digest": "", "frames": 0, "wanted_pts": None}
 
 SHARDS_SCHEMA = pa.schema(
     [
@@ -65,6 +69,7 @@ SHARDS_SCHEMA = pa.schema(
         pa.field("tier", pa.int32(), nullable=False),
         pa.field("width", pa.int32(), nullable=False),
         pa.field("height", pa.int32(), nullable=False),
+        pa.field("frames", pa.int32(), nullable=False),
         pa.field("number", pa.int64(), nullable=False),
         pa.field("split", pa.string(), nullable=False),
         pa.field("num_samples", pa.int64(), nullable=False),
@@ -141,10 +146,7 @@ def read_shards(path: Path) -> list[PlannedShard]:
     """The shards of the view, sorted by key; none when there is no view."""
     if read_head(path) is None:
         return []
-    return [
-        PlannedShard(bucket=Bucket(row.pop("tier"), row.pop("width"), row.pop("height")), **row)
-        for row in _rows(path)
-    ]
+    return [PlannedShard(bucket=_bucket(row), **_but_bucket(row)) for row in _rows(path)]
 
 
 def read_head(path: Path) -> dict[str, Any] | None:
@@ -214,6 +216,8 @@ def _plan_row(planned: PlannedSample) -> dict[str, Any]:
         "former": planned.former,
         "skipped": planned.skipped,
         "columns_digest": sample.columns_digest,
+        "frames": sample.bucket.frames,
+        "wanted_pts": sample.clip.wanted_pts if sample.clip else None,
     }
 
 
@@ -225,11 +229,22 @@ def _planned(row: dict[str, Any]) -> PlannedSample:
         part=row["part"],
         image_digest=row["image_digest"],
         caption_digest=row["caption_digest"],
-        bucket=Bucket(row["tier"], row["width"], row["height"]),
+        bucket=_bucket(row),
         crop=(row["crop_left"], row["crop_top"], row["crop_width"], row["crop_height"]),
         columns_digest=row["columns_digest"],
+        clip=None if row["wanted_pts"] is None else ClipPlan(tuple(row["wanted_pts"])),
     )
     former = tuple(row["former"])
     return PlannedSample(
         row["sample_id"], row["split"], row["shard"], candidate, former, row["skipped"]
     )
+
+
+def _bucket(row: Mapping[str, Any]) -> Bucket:
+    """The bucket in a row of either table; one from before there were clips has no frames."""
+    return Bucket(row["tier"], row["width"], row["height"], row.get("frames", 0))
+
+
+def _but_bucket(row: Mapping[str, Any]) -> dict[str, Any]:
+    of_bucket = {field.name for field in fields(Bucket)}
+    return {name: value for name, value in row.items() if name not in of_bucket}

@@ -7,9 +7,9 @@ from typing import Any
 from diffprep_assets.encode_latents.pixels import planned_picture
 from diffprep_assets.encoded_shard import reject_row, sample_fingerprint
 from diffprep_assets.layout import Layout
+from diffprep_assets.shard.stored_members import StoredMembers
 from diffprep_assets.shard_plan.members import Member
 from diffprep_assets.shard_plan.plan import PlannedSample
-from diffprep_assets.shard_raw.stored_pictures import StoredPictures
 from diffprep_resources.errors import SampleReject
 from diffprep_resources.pictures.decode import PictureLimits
 from diffprep_resources.pictures.stored import StoredForm
@@ -55,7 +55,7 @@ class MemberPictures:
         self._retry = retry_rejects
         self._last: tuple[str, bytes] = ("", b"")
         self.made = 0
-        self._known = StoredPictures(
+        self._known = StoredMembers(
             layout,
             stage=spec.stage,
             shards=[shard, *(former for member in members for former in member.planned.former)],
@@ -68,9 +68,9 @@ class MemberPictures:
         reject = self._known.reject(fingerprint)
         if reject is not None and not (self._retry and reject["transient"]):
             return reject
-        known = self._known.find(fingerprint, member=self._spec.member)
+        known = self._known.find(fingerprint)
         if known is not None:
-            return known
+            return known[self._spec.member]
         # A picture with several captions is several samples, one after the other.
         if fingerprint != self._last[0]:
             try:

@@ -8,10 +8,11 @@ from diffprep_assets.layout import Layout
 from diffprep_assets.source_index.parts import IndexedFile
 from diffprep_assets.source_index.table import SourceIndex, read_index
 from diffprep_resources.sources.metadata_files import is_metadata
-from diffprep_resources.sources.remote import Catalog, ListedFile
+from diffprep_resources.sources.remote_catalog import Catalog, ListedFile
 from diffprep_resources.sources.remote_store import RemoteFile
+from diffprep_resources.sources.video_tables import is_video_table
 
-# Holds the metadata files of image folders, which pictures of many parts share.
+# Holds metadata files and tables of clips, which pictures or clips of many parts share.
 SHARED = "shared"
 # Holds nothing: where a file that belongs to no part would be.
 NOWHERE = "none"
@@ -31,7 +32,8 @@ class _Known:
         for file in (listed.file, listed.caption):
             if file is not None:
                 self.found[file.path] = file
-                self.parts[file.path] = SHARED if is_metadata(file.path) else part
+                is_shared = is_metadata(file.path) or is_video_table(file.path)
+                self.parts[file.path] = SHARED if is_shared else part
 
 
 class IndexCatalog(Catalog):

@@ -12,7 +12,9 @@ from diffprep_assets.source_index.parts import (
 )
 from diffprep_assets.source_index.table import SourceIndex, read_index
 from diffprep_resources.errors import SettingError
-from diffprep_resources.sources.remote import ListedFile, RemoteSource
+from diffprep_resources.sources.names import NOUNS
+from diffprep_resources.sources.remote import RemoteSource
+from diffprep_resources.sources.remote_catalog import ListedFile
 
 
 def listed_index(dataset: Dataset, *, may_fetch: bool = True) -> SourceIndex:
@@ -26,10 +28,10 @@ def listed_index(dataset: Dataset, *, may_fetch: bool = True) -> SourceIndex:
     listing = source.listing()
     if not listing.files:
         written = dataset.recipe.source
-        key = SOURCE_KEYS[written.type][0]
+        key, noun = SOURCE_KEYS[written.type][0], NOUNS[dataset.field_keys.media]
         others = ", ".join(f"{count} {suffix}" for suffix, count in listing.other_files.items())
         raise SettingError(
-            f"{dataset.loaded.path}: source.{key} ({getattr(written, key)}) holds no picture"
+            f"{dataset.loaded.path}: source.{key} ({getattr(written, key)}) holds no {noun}"
             + (f"; other files there: {others}" if others else "")
             + ". docs/sources.md says what is read as one"
         )

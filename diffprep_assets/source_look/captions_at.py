@@ -19,11 +19,12 @@ from diffprep_resources.sources.file_kinds import Kind
 from diffprep_resources.sources.hub_folder import HubFolderSource
 from diffprep_resources.sources.local_files import MAX_CAPTION_BYTES, read_at, read_file, walk_files
 from diffprep_resources.sources.metadata_files import is_metadata, metadata_rows
-from diffprep_resources.sources.names import Root, inside, path_to_bytes, split_suffix
+from diffprep_resources.sources.names import NOUNS, Root, inside, path_to_bytes, split_suffix
 from diffprep_resources.sources.parquet_rows import UNREADABLE, caption_column, open_parquet
 from diffprep_resources.sources.shapes import Chosen, FolderShape
 from diffprep_resources.sources.tar_headers import tar_members
 from diffprep_resources.sources.tar_samples import TarIndex, caption_members, tar_index
+from diffprep_resources.sources.video_tables import is_video_table
 from diffprep_resources.sources.webdataset import fixed_folder
 
 MAX_FIELD_BYTES = 64 << 10
@@ -40,7 +41,7 @@ def local_files(dataset: Dataset) -> Chosen | None:
         return None
     folder = str(dataset.loaded.source_folder[1])
     names = list(walk_files(path_to_bytes(folder), skipped=Counter()))
-    return FolderShape(folder, caption_suffixes(dataset.field_keys)).chosen(names, readme=str)
+    return FolderShape(folder, caption_suffixes(dataset.field_keys)).chosen(names, read=str.encode)
 
 
 def caption_places(
@@ -50,10 +51,11 @@ def caption_places(
 
     By names, over all pictures, where captions are files of their own; else over the opened ones.
     """
-    if kind == "pictures":
+    if kind in ("pictures", "clips"):
         captions = _caption_files(dataset, files)
-        if not any(path is not None and is_metadata(path) for path in captions.values()):
-            return dict(Counter(_label(captions.get(file.path)) for file in files))
+        if not any(path is not None and _is_shared(path) for path in captions.values()):
+            noun = NOUNS[dataset.field_keys.media]
+            return dict(Counter(_label(captions.get(file.path), noun) for file in files))
         names = sorted({path for path in captions.values() if path is not None})
         place = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
     elif kind == "tar":
@@ -64,6 +66,10 @@ def caption_places(
     return dict(found)
 
 
+def _is_shared(path: str) -> bool:
+    return is_metadata(path) or is_video_table(path)
+
+
 def _caption_files(dataset: Dataset, files: list[IndexedFile]) -> dict[str, str | None]:
     if files[0].remote is not None:
         return {file.path: file.remote.caption_path for file in files if file.remote}
@@ -71,11 +77,11 @@ def _caption_files(dataset: Dataset, files: list[IndexedFile]) -> dict[str, str 
     return dict(chosen.captions) if chosen else {}
 
 
-def _label(path: str | None) -> str:
+def _label(path: str | None, noun: str) -> str:
     if path is None:
         return ""
     suffix = split_suffix(path)[1]
-    return f"captions/*.{suffix}" if path.startswith(CAPTIONS) else f"*.{suffix} beside the picture"
+    return f"captions/*.{suffix}" if path.startswith(CAPTIONS) else f"*.{suffix} beside the {noun}"
 
 
 def _tar_field(dataset: Dataset, files: list[IndexedFile]) -> str:
@@ -146,7 +152,7 @@ def _json_of_files(dataset: Dataset, files: list[IndexedFile]) -> Iterator[dict[
     for path in dict.fromkeys(path for path in wanted if path is not None):
         if is_metadata(path):
             yield from _metadata(root, path)
-        elif split_suffix(path)[1] == "json":
+        elif split_suffix(path)[1] == "json" and not is_video_table(path):
             try:
                 yield flat(_parsed(read_file(root, path, max_bytes=MAX_CAPTION_BYTES)))
             except SampleReject:

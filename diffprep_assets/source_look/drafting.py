@@ -2,6 +2,7 @@
 through."""
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from diffprep_assets.source_look.captions_at import local_files
 from diffprep_assets.source_look.look import Look, look_at
 from diffprep_assets.source_look.report import saw
 from diffprep_resources.errors import RecipeError, SettingError
+from diffprep_resources.sources.names import NOUNS, is_clip
 
 OPTIONS = {
     "source.hf_name": "--hf-name",
@@ -43,7 +45,8 @@ def looked_through(path: Path, project: Project, sections: Sections) -> Look:
         try:
             return look_at(dataset_of, first_table=_first_table(dataset_of({})))
         except SettingError as error:
-            raise SettingError(_with_options(str(error))) from error
+            hint = "; with --video, clips are looked for" if _names_clips(str(error)) else ""
+            raise SettingError(_with_options(str(error)) + hint) from error
 
 
 def draft_of(path: Path, project: Project, sections: Sections) -> LoadedRecipe:
@@ -92,6 +95,12 @@ def _with_options(message: str) -> str:
     return message
 
 
+def _names_clips(message: str) -> bool:
+    """Whether the other files that a message on missing pictures counts are clips."""
+    words = re.findall(r"\.(\w+)\b", message)
+    return "picture" in message and any(is_clip(word.lower()) for word in words)
+
+
 def _first_table(dataset: Dataset) -> Path | None:
     """The parquet file to learn the columns from, if the source is such files on this machine."""
     chosen = local_files(dataset)
@@ -108,10 +117,13 @@ def refuse_unusable(look: Look, place: str) -> None:
     other = ", ".join(f"{count:,} {name}" for name, count in look.other_files.items())
     also = f"; other files there: {other}" if other else ""
     if all(row.code == "no_caption" for row in look.rows):
+        noun = NOUNS[look.media]
         where = {
             "pictures": "a .txt, .caption or .json file of each picture's name, beside it or in "
             "captions/, and metadata.jsonl, .csv or .parquet",
-            "tar": "members .caption, .text, .txt, .json and the like beside each picture",
+            "clips": "videos2caption.json, videos.txt with prompt.txt, and a .txt, .caption or "
+            ".json file of each clip's name, beside it or in captions/",
+            "tar": f"members .caption, .text, .txt, .json and the like beside each {noun}",
             "parquet": "columns caption, text, txt, description and prompt",
         }[look.kind]
         raise SettingError(

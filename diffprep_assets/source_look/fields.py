@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from diffprep_resources.errors import SettingError
-from diffprep_resources.sources.fields import FieldKeys
+from diffprep_resources.sources.fields import field_keys
+from diffprep_resources.sources.names import Media
 from diffprep_resources.sources.parquet_rows import (
     UNREADABLE,
     caption_column,
@@ -30,15 +31,15 @@ DEEPEST = 4
 Row = Mapping[str, Any]
 
 
-def table_keys(path: Path) -> dict[str, str]:
+def table_keys(path: Path, *, media: Media) -> dict[str, str]:
     """`image_key` and `caption_key` of a parquet file, those that the default keys do not find."""
     try:
         with open_parquet(str(path).encode("utf-8", "surrogateescape")) as file:
             schema = file.schema_arrow
             found = {}
-            if not _finds(image_column, schema):
+            if not _finds(image_column, schema, media):
                 found["image_key"] = _picture_column(schema)
-            if not _finds(caption_column, schema):
+            if not _finds(caption_column, schema, media):
                 found["caption_key"] = caption_field(_text_rows(file, schema))
     except UNREADABLE:
         # The reader's own words on a damaged file are better.
@@ -46,9 +47,9 @@ def table_keys(path: Path) -> dict[str, str]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _finds(column: Any, schema: pa.Schema) -> bool:
+def _finds(column: Any, schema: pa.Schema, media: Media) -> bool:
     try:
-        column(schema, FieldKeys())
+        column(schema, field_keys(media=media))
     except SettingError:
         return False
     return True

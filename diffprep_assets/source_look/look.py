@@ -19,16 +19,17 @@ from diffprep_assets.source_index.listing import listed_index
 from diffprep_assets.source_index.parts import IndexedFile
 from diffprep_assets.source_index.table import SourceIndex, write_index
 from diffprep_assets.source_look.captions_at import caption_places, field_of_captions
+from diffprep_assets.source_look.clip_settings import LOOKING, shown_size
 from diffprep_assets.source_look.colors import unusual_colors
 from diffprep_assets.source_look.fields import table_keys
 from diffprep_resources.compute.base import unheard
-from diffprep_resources.sources.file_kinds import Kind, counted_by_suffix, kind_of
-from diffprep_resources.sources.names import split_suffix
+from diffprep_resources.sources.file_kinds import Kind, counted_by_suffix, is_loose, kind_of
+from diffprep_resources.sources.names import Media, split_suffix
 from diffprep_resources.sources.peek import peek
 from diffprep_resources.sources.remote import RemoteSource
 
 MOST_SAMPLES = 300
-MOST_REMOTE_PICTURES = 64
+MOST_REMOTE: dict[Kind, int] = {"pictures": 64, "clips": 8}
 MOST_PACKED = 6
 MOST_REMOTE_PACKED = 2
 WHOLE_BYTES = 16 << 20
@@ -59,6 +60,12 @@ class Look:
     revision: str | None = None
     colors: Mapping[str, int] = field(default_factory=dict)
     data_format: Mapping[str, str] = field(default_factory=dict)
+    media: Media = "pictures"
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether every file is a picture or clip itself."""
+        return self.kind == self.media
 
     @property
     def kept(self) -> list[BucketRow]:
@@ -67,12 +74,8 @@ class Look:
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """Upright width and height of every picture that could be opened."""
-        return [
-            (row.original_width, row.original_height)
-            for row in self.rows
-            if row.original_width is not None and row.original_height is not None
-        ]
+        """Upright width and height, as shown, of every picture or clip that could be opened."""
+        return [size for row in self.rows if (size := shown_size(row)) is not None]
 
 
 def look_at(dataset_of: DatasetOf, *, first_table: Path | None, seed: int = 0) -> Look:
@@ -81,16 +84,17 @@ def look_at(dataset_of: DatasetOf, *, first_table: Path | None, seed: int = 0) -
 
     Raises SettingError or SourceAccessError where the source cannot be read.
     """
-    keys = table_keys(first_table) if first_table else {}
+    media = dataset_of({}).field_keys.media
+    keys = table_keys(first_table, media=media) if first_table else {}
     dataset = dataset_of(keys)
     index = listed_index(dataset, may_fetch=False)
     write_index(dataset.layout.source_index, index)
     files = [file for file in index.parts.files if file.present]
-    kind = kind_of(files[0].path) or "pictures"
+    kind = _kind(files, media)
     chosen = _seeded(files, kind, remote=files[0].remote is not None, seed=seed)
     peeked = _brought(dataset, chosen)
     if kind == "parquet" and not keys and files[0].remote is not None:
-        keys = table_keys(_place(dataset, chosen[0]))
+        keys = table_keys(_place(dataset, chosen[0]), media=media)
         dataset = dataset_of(keys)
     colors: Counter[str] = Counter()
     rows = list(_rows(dataset, chosen, peeked, colors))
@@ -105,9 +109,15 @@ def look_at(dataset_of: DatasetOf, *, first_table: Path | None, seed: int = 0) -
     return replace(look, colors=colors, data_format=keys)
 
 
+def _kind(files: list[IndexedFile], media: Media) -> Kind:
+    """What the files are; a table of clips may name them anything."""
+    kind = kind_of(files[0].path)
+    return kind if kind in ("parquet", "tar") else media
+
+
 def _seeded(files: list[IndexedFile], kind: Kind, *, remote: bool, seed: int) -> list[IndexedFile]:
-    if kind == "pictures":
-        most = MOST_REMOTE_PICTURES if remote else MOST_SAMPLES
+    if kind in ("pictures", "clips"):
+        most = MOST_REMOTE[kind] if remote else MOST_SAMPLES
     else:
         most = MOST_REMOTE_PACKED if remote else MOST_PACKED
     if len(files) <= most:
@@ -124,7 +134,7 @@ def _brought(dataset: Dataset, files: Iterable[IndexedFile]) -> set[str]:
     peeked = set()
     for file in files:
         listed = source.listed_file(file.path).file
-        if kind_of(file.path) != "pictures" and listed.size > WHOLE_BYTES:
+        if not is_loose(file.path) and listed.size > WHOLE_BYTES:
             wanted = source.store.wanted(listed, revision=source.revision())
             peek(wanted, _place(dataset, file), most_bytes=PEEK_BYTES)
             peeked.add(file.path)
@@ -142,12 +152,12 @@ def _rows(
 ) -> Iterator[BucketRow]:
     """A row for each sample looked at, by the rules of `bucket` but for its sizes; counts what is
     unusual in `colors`."""
-    rules = BucketRules(Image(), Captions())
+    rules = BucketRules(Image(), Captions(), LOOKING if dataset.recipe.video else None)
     per_file = -(-MOST_SAMPLES // len(files))
     for stamp in dataset.source.stamps(file.path for file in files):
         rows = []
         for sample in islice(dataset.source.samples([stamp]), per_file):
-            rows.append(rows_of(sample, rules=rules, stamp="")[0])
+            rows.append(rows_of(sample, source=dataset.source, rules=rules, stamp="")[0])
             kind = unusual_colors(sample.image) if sample.image else None
             if kind is not None:
                 colors[kind] += 1
@@ -176,7 +186,7 @@ def _look(
     rows: list[BucketRow],
 ) -> Look:
     files = [file for file in index.parts.files if file.present]
-    kind = kind_of(files[0].path) or "pictures"
+    kind = _kind(files, dataset.field_keys.media)
     samples, is_estimate = _num_samples(dataset, files, chosen, peeked)
     places = caption_places(dataset, files, kind, rows=rows)
     missing = places.pop("", 0)
@@ -192,7 +202,8 @@ def _look(
         captions_at=places,
         without_caption=missing,
         captions_looked_for=sum(places.values()) + missing,
-        paired_twice=_paired_twice(files) if kind == "pictures" else (),
+        paired_twice=_paired_twice(files) if kind in ("pictures", "clips") else (),
+        media=dataset.field_keys.media,
         revision=index.revision,
     )
 

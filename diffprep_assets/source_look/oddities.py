@@ -7,17 +7,19 @@ from statistics import median
 from diffprep_assets.bucket.table import BucketRow
 from diffprep_assets.changes import plural
 from diffprep_assets.run_report import in_one_line
+from diffprep_assets.source_look.clip_settings import VideoChoice
 from diffprep_assets.source_look.look import Look
 from diffprep_assets.source_look.settings import ImageChoice
+from diffprep_resources.sources.names import NOUNS
 
 TINY = 256
 NAMED = 3
 FEW_WORDS = 2
 
 
-def oddities(look: Look, image: ImageChoice) -> list[str]:
+def oddities(look: Look, choice: ImageChoice | VideoChoice) -> list[str]:
     """Most serious first; none where nothing looks odd."""
-    return [*_rejects(look), *_pictures(look, image), *_captions(look), *_files(look)]
+    return [*_rejects(look), *_pictures(look, choice), *_captions(look), *_files(look)]
 
 
 def _rejects(look: Look) -> Iterator[str]:
@@ -29,25 +31,24 @@ def _rejects(look: Look) -> Iterator[str]:
         )
     codes = Counter(row.code for row in look.rows if row.code is not None)
     for code, count in codes.most_common():
-        if code == "no_caption" and look.kind == "pictures" and look.without_caption:
-            # Told for all pictures, where captions are counted by name.
+        if code == "no_caption" and look.is_loose and look.without_caption:
+            # Told for all files, where captions are counted by name.
             continue
         rows = [row for row in look.rows if row.code == code]
         words = f"{count:,} of {len(look.rows):,} looked at would be rejected as {code}"
         yield f"{words}: {_named(rows)} ({in_one_line(rows[0].message or '')[:100]})"
 
 
-def _pictures(look: Look, image: ImageChoice) -> Iterator[str]:
-    sizes = look.sizes
+def _pictures(look: Look, choice: ImageChoice | VideoChoice) -> Iterator[str]:
+    sizes, noun = look.sizes, NOUNS[look.media]
     tiny = [size for size in sizes if min(size) < TINY]
     if tiny:
         width, height = min(tiny, key=min)
         yield (
-            f"tiny pictures: {len(tiny):,} of {len(sizes):,} looked at have a side under {TINY} "
-            f"pixels, the smallest {width}x{height}"
+            f"tiny {look.media}: {len(tiny):,} of {len(sizes):,} looked at have a side under "
+            f"{TINY} pixels, the smallest {width}x{height}"
         )
-    for code, count in image.left_out(sizes).items():
-        yield f"{count:,} of {len(sizes):,} looked at do not fit the sizes chosen ({code})"
+    yield from _unfit(look, choice)
     copies = Counter(row.image_digest for row in look.rows if row.image_digest is not None)
     repeated = {digest: count for digest, count in copies.items() if count > 1}
     if repeated:
@@ -57,10 +58,20 @@ def _pictures(look: Look, image: ImageChoice) -> Iterator[str]:
         verb = "is an exact copy" if extra == 1 else "are exact copies"
         yield f"{extra:,} of those looked at {verb} of another: {_named(rows)}"
     for words, count in sorted(look.colors.items()):
-        yield f"{count:,} {plural('picture', count)} of {words}"
+        yield f"{count:,} {plural(noun, count)} of {words}"
     notes = Counter(note for row in look.rows for note in row.notes if not _is_told(note))
     for note, count in notes.most_common(6):
-        yield f"{count:,} {plural('picture', count)}: {in_one_line(note)}"
+        yield f"{count:,} {plural(noun, count)}: {in_one_line(note)}"
+
+
+def _unfit(look: Look, choice: ImageChoice | VideoChoice) -> Iterator[str]:
+    """Those that could be read and that the settings chosen reject."""
+    if isinstance(choice, VideoChoice):
+        for code, count in choice.left_out(look.kept).items():
+            yield f"{count:,} of {len(look.kept):,} looked at would be rejected as {code}"
+        return
+    for code, count in choice.left_out(look.sizes).items():
+        yield f"{count:,} of {len(look.sizes):,} looked at do not fit the sizes chosen ({code})"
 
 
 def _is_told(note: str) -> bool:
@@ -101,7 +112,7 @@ def _files(look: Look) -> Iterator[str]:
     if look.paired_twice:
         count = len(look.paired_twice)
         yield (
-            f"{count:,} {plural('name', count)} of several pictures, which share one caption: "
+            f"{count:,} {plural('name', count)} of several {look.media}, which share one caption: "
             f"{', '.join(map(in_one_line, look.paired_twice[:NAMED]))}"
         )
     if look.other_files:

@@ -13,8 +13,9 @@ from diffprep_resources.errors import SettingError
 from diffprep_resources.sources.file_kinds import counted_by_suffix, kind_of
 from diffprep_resources.sources.local_files import walk_files
 from diffprep_resources.sources.metadata_files import is_metadata
-from diffprep_resources.sources.names import path_to_bytes
+from diffprep_resources.sources.names import NOUNS, Media, path_to_bytes
 from diffprep_resources.sources.shapes import COMPRESSED
+from diffprep_resources.sources.video_tables import table_among
 
 HUB = re.compile(
     r"(?:hf:(?://)?(?:datasets/)?|https://huggingface\.co/datasets/)"
@@ -35,6 +36,7 @@ class Place:
     project_folder: Path
     hf_name: str | None = None
     hf_split: str | None = None
+    media: Media = "pictures"
 
 
 def source_section(place: Place) -> dict[str, str]:
@@ -108,16 +110,18 @@ def _folder(place: Place, path: Path) -> dict[str, str]:
     names = list(walk_files(path_to_bytes(str(path.resolve())), skipped=skipped))
     kinds = Counter(kind_of(name) for name in names)
     written = as_written(path, place)
-    if kinds["parquet"] or (kinds["pictures"] and any(map(is_metadata, names))):
+    if place.media == "clips" and table_among(names) is not None:
+        return {"type": "directory", "input_dir": written}
+    if kinds["parquet"] or (kinds[place.media] and any(map(is_metadata, names))):
         folder = as_written(path, place, as_folder=True)
         return {"type": "huggingface", "hf_dataset": folder} | _choice(place)
-    if kinds["pictures"]:
+    if kinds[place.media]:
         return {"type": "directory", "input_dir": written}
     if kinds["tar"]:
         nested = any("/" in name for name in names if kind_of(name) == "tar")
         return {"type": "webdataset", "input_path": f"{written}/{'**/' if nested else ''}*.tar"}
     raise SettingError(
-        f"--from: {path} holds no picture, no tar and no parquet file; it holds "
+        f"--from: {path} holds no {NOUNS[place.media]}, no tar and no parquet file; it holds "
         f"{_listed(counted_by_suffix(names) + skipped)}"
     )
 

@@ -5,14 +5,25 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from diffprep_assets.recipe.video_defaults import MODELS
 from diffprep_assets.recipe.yaml_text import plain_value
 from diffprep_assets.run_report import in_one_line
 from diffprep_resources.errors import SettingError
+from diffprep_resources.sources.names import NOUNS, Media
 
 COMMENT_COLUMN = 36
 _PLAIN = re.compile(r"[A-Za-z0-9./~](?:[\w./~+@*=-]|:(?=//))*", re.ASCII)
 
 Line = tuple[str, object, str]
+SECTION: dict[Media, str] = {"pictures": "image", "clips": "video"}
+FORMATS: dict[Media, Line] = {
+    "pictures": ("# formats", ["energon"], "add raw or mds: stored pictures, from the same run"),
+    "clips": ("# formats", ["fastvideo"], "add energon_video: tars of latents, from the same run"),
+}
+CURATE_CLIPS: tuple[Line, ...] = (
+    ("# dedup", {"method": "digest"}, "one of those that are the same file"),
+    ("# filters", {"min_side": 256}, "also max_aspect, caption_length, banned, where"),
+)
 CURATE: tuple[Line, ...] = (
     ("# dedup", {"method": "phash"}, "one of those that look alike"),
     ("# filters", {"min_side": 256}, "also max_aspect, caption_length, banned, where"),
@@ -31,8 +42,9 @@ class RecipeDraft:
     output_dir: str
     shard_size: int
     model: Mapping[str, object]
-    image: Mapping[str, object]
-    image_words: str
+    media: Media
+    encoded: Mapping[str, object]
+    encoded_words: str
     several_lines: bool = False
     several_captions: bool = False
 
@@ -43,7 +55,7 @@ class RecipeDraft:
             "data_format": dict(self.data_format),
             "output": {"output_dir": self.output_dir, "shard_size": self.shard_size},
             "model": dict(self.model),
-            "image": dict(self.image),
+            SECTION[self.media]: dict(self.encoded),
         }
         return {name: section for name, section in found.items() if section}
 
@@ -58,22 +70,23 @@ def recipe_text(draft: RecipeDraft) -> str:
         *_section("source", _with_words(draft.source, draft.source_words)),
     ]
     if draft.data_format:
-        words = {"caption_key": "the field that holds the caption", "image_key": "the picture's"}
+        own = f"the {NOUNS[draft.media]}'s"
+        words = {"caption_key": "the field that holds the caption", "image_key": own}
         named = [(key, value, words.get(key, "")) for key, value in draft.data_format.items()]
         lines += _section("data_format", named)
     lines += _section(
         "output",
         [
             ("output_dir", draft.output_dir, "what the trainer reads"),
-            ("# formats", ["energon"], "add raw or mds: stored pictures, from the same run"),
+            FORMATS[draft.media],
             ("shard_size", draft.shard_size, "samples in a shard"),
             ("# train_split", 0.9, "90% train, the rest halved between val and test"),
         ],
     )
-    lines += _section("model", _model(draft.model))
-    lines += _section("image", _with_words(draft.image, draft.image_words))
+    lines += _section("model", _model(draft.model, draft.media))
+    lines += _section(SECTION[draft.media], _with_words(draft.encoded, draft.encoded_words))
     lines += _section("captions", _captions(draft))
-    lines += _section("curate", CURATE)
+    lines += _section("curate", CURATE_CLIPS if draft.media == "clips" else CURATE)
     return "\n".join(lines[:-1]) + "\n"
 
 
@@ -83,12 +96,16 @@ def _with_words(section: Mapping[str, object], words: str) -> list[Line]:
     return [(key, value, words if key == last else "") for key, value in section.items()]
 
 
-def _model(model: Mapping[str, object]) -> list[Line]:
+def _model(model: Mapping[str, object], media: Media) -> list[Line]:
     words = {"model_path": "a diffusers repository: owner/name on the Hub, or a folder"}
     lines = [(key, value, words.get(key, "")) for key, value in model.items()]
-    if "model_path" not in model:
+    if "model_path" not in model and media == "clips":
+        lines.insert(0, ("# model_path", MODELS["t2v"], "that of the workload"))
+    elif "model_path" not in model:
         default = "black-forest-labs/FLUX.1-dev"
         lines.insert(0, ("# model_path", default, "gated: accept its licence first"))
+    if media == "clips":
+        return [*lines, ("# precision", "fp32", "as trainers of clips read it")]
     return [*lines, ("# batch_size", 8, "encoded at once; speed and memory only")]
 
 
@@ -97,7 +114,7 @@ def _captions(draft: RecipeDraft) -> list[Line]:
     each = "each: every line is a caption of its own"
     found: list[Line] = []
     if draft.several_captions:
-        found.append(("choose", "first", f"some pictures have several; {first}"))
+        found.append(("choose", "first", f"some {draft.media} have several; {first}"))
     else:
         found.append(("# choose", "first", first))
     found.append(("lines" if draft.several_lines else "# lines", "whole", each))

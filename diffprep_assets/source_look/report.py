@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from statistics import median
 from typing import Any
 
@@ -10,9 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from diffprep_assets.changes import plural
+from diffprep_assets.recipe.video import Video
 from diffprep_assets.source_look.look import Look
 from diffprep_assets.source_look.recipe_text import RecipeDraft
 from diffprep_resources.errors import REJECT_CODES
+from diffprep_resources.sources.names import NOUNS
 
 # Width to height, narrow to wide.
 RATIOS = ((1, 2), (9, 16), (2, 3), (3, 4), (4, 5), (1, 1), (5, 4), (4, 3), (3, 2), (16, 9), (2, 1))
@@ -85,7 +88,7 @@ class InitReport:
     def _facts(self) -> list[tuple[str, str]]:
         look, sizes = self.look, extremes(self.look.sizes)
         looked = f"looked at {len(look.rows):,}"
-        if look.opened_files < look.files and look.kind != "pictures":
+        if look.opened_files < look.files and not look.is_loose:
             looked += f" from {look.opened_files:,} of them"
         facts = [
             ("source", f"{self.draft.source['type']}, {self.place}"),
@@ -97,15 +100,17 @@ class InitReport:
             shares = aspects(look.sizes).items()
             facts.append(("aspects", ", ".join(f"{name} {share:.0%}" for name, share in shares)))
         facts.append(("captions", _caption_words(look)))
-        facts.append(("encoded", f"{_image_words(self.draft.image)}; {self.draft.image_words}"))
-        output = f"{self.draft.shard_size:,} samples a tar, in {self.draft.output_dir}"
+        if look.media == "clips" and (lengths := _clip_lengths(look)):
+            facts.append(("lengths", lengths))
+        facts.append(("encoded", f"{_encoded_words(self.draft)}; {self.draft.encoded_words}"))
+        output = f"{self.draft.shard_size:,} samples a shard, in {self.draft.output_dir}"
         return [*facts, ("output", output)]
 
 
 def saw(look: Look) -> str:
     """How many samples, in words."""
-    if look.kind == "pictures":
-        return f"{look.files:,} {plural('picture', look.files)}"
+    if look.is_loose:
+        return f"{look.files:,} {plural(NOUNS[look.media], look.files)}"
     about = "about " if look.is_estimate else ""
     noun = "tar" if look.kind == "tar" else "parquet file"
     return f"{about}{look.samples:,} samples in {look.files:,} {plural(noun, look.files)}"
@@ -151,7 +156,7 @@ def _caption_words(look: Look) -> str:
     if not look.captions_looked_for:
         return "not looked at"
     found = ", ".join(f"{count:,} in {place}" for place, count in sorted(look.captions_at.items()))
-    if look.kind != "pictures" or sum(look.captions_at.values()) < look.files:
+    if not look.is_loose or sum(look.captions_at.values()) < look.files:
         found += f" (of {look.captions_looked_for:,})"
     words = [found, f"{look.without_caption:,} without" if look.without_caption else "none missing"]
     lengths = _lengths(look)
@@ -160,6 +165,26 @@ def _caption_words(look: Look) -> str:
             f"median {lengths['median_words']:g} words, {lengths['median_characters']:g} characters"
         )
     return "; ".join(words)
+
+
+def _clip_lengths(look: Look) -> str:
+    """Seconds and rates of the clips that could be read, in words; empty where none could."""
+    lengths = sorted(row.duration_s for row in look.kept if row.duration_s is not None)
+    if not lengths:
+        return ""
+    rates = Counter(f"{float(Fraction(row.fps)):.4g} fps" for row in look.kept if row.fps)
+    named = {"shortest": lengths[0], "median": median(lengths), "longest": lengths[-1]}
+    words = [f"{name} {seconds:.2f} s" for name, seconds in named.items()]
+    return ", ".join([*words, *(f"{rate} {count:,}" for rate, count in rates.most_common(3))])
+
+
+def _encoded_words(draft: RecipeDraft) -> str:
+    """The sizes that a recipe chose, in words."""
+    if draft.media == "pictures":
+        return _image_words(draft.encoded)
+    video = Video.model_validate(draft.encoded)
+    sizes = " and ".join(f"{width}x{height}" for width, height in video.sizes)
+    return f"{video.num_frames} frames of {sizes} pixels at {float(video.train_fps):g} fps"
 
 
 def _image_words(image: Mapping[str, Any]) -> str:

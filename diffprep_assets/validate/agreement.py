@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.shard.record import ShardRecord, read_record
-from diffprep_assets.shard_plan.plan import PlannedShard
+from diffprep_assets.shard_plan.plan import PlannedShard, sized
 from diffprep_assets.validate.report import Check, Failure
 
 NAME = "agreement"
@@ -48,6 +48,7 @@ def _problems(record: ShardRecord | None, shard: PlannedShard) -> list[str]:
             f"holds {record.num_samples} samples and {len(record.rejects)} rejects of "
             f"{shard.num_samples}"
         )
-    if (record.width, record.height) != (shard.bucket.width, shard.bucket.height):
-        problems.append(f"is of {record.width}x{record.height} pixels")
+    size = sized(record.width, record.height, record.frames)
+    if size != shard.bucket.size:
+        problems.append(f"is of {size} pixels")
     return problems

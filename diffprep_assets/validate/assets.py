@@ -26,6 +26,18 @@ CHECKS: dict[Format, dict[str, str]] = {
         "tensors": "Tensors are finite, of one shape and dtype, not constant, with even sides.",
         "empty_encodings": "The empty caption's encodings fit the samples' shapes.",
     },
+    "energon_video": {
+        **ENERGON,
+        "tensors": "Tensors are finite, of one dtype, not constant, and their shapes agree.",
+    },
+    "fastvideo": {
+        "metadata": "The files are those that dataset.json lists; validation.json can be read.",
+        "sample_counts": "Every file is as it was written, in FastVideo's columns, no id twice.",
+        "rows": "Tensors have the bytes of their shapes, are finite, and stack to batches.",
+        "loader": "A pass through `datasets` yields every row.",
+        "provenance": "dataset.json agrees with the files.",
+        "plan": "The rows are the plan's samples and captions, less what is rejected or skipped.",
+    },
     "raw": {**ENERGON, "pictures": "Pictures decode, of their bucket's size, captions are text."},
     "mds": {
         "metadata": "Every folder's index names just the shards that lie there.",

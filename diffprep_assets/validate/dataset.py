@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from diffprep_assets.validate.empty_encodings import empty_encodings_check
 from diffprep_assets.validate.encoding import encoding_of
+from diffprep_assets.validate.fastvideo import validate_fastvideo
 from diffprep_assets.validate.index_rows import open_index
 from diffprep_assets.validate.loader_pass import (
     excluded_samples,
@@ -25,7 +26,7 @@ from diffprep_resources.compute.base import Report, unheard
 from diffprep_resources.errors import SettingError
 
 # What the look at each sample is called, by encoding.
-LOOKS = {"preencoded": "tensors", "raw": "pictures"}
+LOOKS = {"preencoded": "tensors", "preencoded_video": "tensors", "raw": "pictures"}
 
 
 def validate_dataset(
@@ -37,7 +38,7 @@ def validate_dataset(
     report: Report = unheard,
 ) -> ValidationReport:
     """Every check on the dataset in the folder `path`, ours or another tool's; an MDS tree by
-    `validate_mds`, one for energon as follows.
+    `validate_mds`, FastVideo's by `validate_fastvideo`, one for energon as follows.
 
     One sample per shard is looked at, all of them and every digest with `full`; every sample goes
     through energon's loader either way, told to `report` as it comes out. A folder with tars and no
@@ -50,16 +51,22 @@ def validate_dataset(
     encoding = encoding or encoding_of(path)
     if encoding == "mds":
         return validate_mds(path, full=full, known=known, report=report)
+    if encoding == "fastvideo":
+        return validate_fastvideo(path, full=full, known=known, report=report)
     if encoding not in LOOKS:
-        raise SettingError(f"encoding must be one of {', '.join(LOOKS)}, mds, got {encoding!r}")
+        others = "mds, fastvideo"
+        raise SettingError(
+            f"encoding must be one of {', '.join(LOOKS)}, {others}, got {encoding!r}"
+        )
     folder, metadata = read_folder(path, encoding=encoding)
     checks = [metadata]
     findings = _inspect(folder, checks, full=full, known=known)
     facts = _facts(folder, findings, encoding)
     if folder.provenance is not None:
         checks.append(provenance_check(folder, excluded_samples(folder, findings.excluded)))
-    if folder.finalized and isinstance(findings.profile, TensorProfile):
-        checks.append(empty_encodings_check(folder, findings.profile))
+    profile = findings.profile
+    if folder.finalized and encoding == "preencoded" and isinstance(profile, TensorProfile):
+        checks.append(empty_encodings_check(folder, profile))
     if folder.finalized:
         expected = expected_samples(folder, findings.excluded)
         wanted = expected if full else to_read(expected, known, excluded=findings.excluded)

@@ -18,7 +18,8 @@ MDS_INDEX = "index.json"
 
 def encoding_of(path: Path) -> str:
     """The encoding that dataset.json or .nv-meta/dataset.yaml names; without either, `mds` where
-    there is an MDS index, `raw` where a tar's first sample is a picture, else `preencoded`."""
+    there is an MDS index, `raw` where a tar's first sample is a picture, `preencoded_video` where
+    it is a clip's, `fastvideo` where there are its files, else `preencoded`."""
     layout = Layout(root=path.parent, dataset=path.name, output_dir=path)
     named = _named(layout)
     if named is not None:
@@ -27,8 +28,14 @@ def encoding_of(path: Path) -> str:
         return "mds"
     tar = min(_own_files(layout, f"*{TAR_SUFFIX}"), default=None)
     sample = first_sample(tar) if tar is not None else None
-    is_picture = sample is not None and any(part.name in IMAGE_FORMATS for part in sample.parts)
-    return "raw" if is_picture else "preencoded"
+    if tar is None and next(_own_files(layout, "data_chunk_*.parquet"), None) is not None:
+        return "fastvideo"
+    names = {part.name for part in sample.parts} if sample is not None else set()
+    if names & set(IMAGE_FORMATS):
+        return "raw"
+    # A clip's text has one encoder, which gives no pooled row.
+    is_clip = "prompt_embeds.pth" in names and "pooled_prompt_embeds.pth" not in names
+    return "preencoded_video" if is_clip else "preencoded"
 
 
 def _own_files(layout: Layout, pattern: str) -> Iterator[Path]:

@@ -25,7 +25,7 @@ SMALL = 2000
 # Shards of an earlier validation that are read once more.
 READ_AGAIN = 8
 # What a batch holds, by encoding.
-HOLDS = {"preencoded": "latents", "raw": "images"}
+HOLDS = {"preencoded": "latents", "preencoded_video": "latents", "raw": "images"}
 
 
 @dataclass(slots=True)
@@ -216,9 +216,17 @@ def _batches(
     """Energon's own batches of the dataset at `path`. It prints, so that is caught."""
     from megatron.energon import Sample, WorkerConfig, get_loader, get_val_dataset, stateless
 
-    from diffprep_resources.trainers.energon import PreencodedTaskEncoder, RawTaskEncoder
+    from diffprep_resources.trainers.energon import (
+        PreencodedTaskEncoder,
+        PreencodedVideoTaskEncoder,
+        RawTaskEncoder,
+    )
 
-    encoders = {"preencoded": PreencodedTaskEncoder, "raw": RawTaskEncoder}
+    encoders = {
+        "preencoded": PreencodedTaskEncoder,
+        "preencoded_video": PreencodedVideoTaskEncoder,
+        "raw": RawTaskEncoder,
+    }
 
     class CountingTaskEncoder(encoders[folder.encoding]):
         __default_failure_tolerance__ = 0

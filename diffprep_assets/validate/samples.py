@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from diffprep_assets.shard.members import SampleMetadata
+from diffprep_assets.shard_energon_video.members import ClipMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,14 @@ def caption_problems(members: Mapping[str, bytes], name: str) -> list[str]:
 
 
 def json_member(
-    members: Mapping[str, bytes], problems: list[str], *, ours: bool
+    members: Mapping[str, bytes],
+    problems: list[str],
+    *,
+    ours: bool,
+    kind: type[SampleMetadata] | type[ClipMetadata] = SampleMetadata,
 ) -> Mapping[str, object] | None:
-    """The json member's content; None when there is none, or none that is sound (a problem)."""
+    """The json member's content; None when there is none, or none that is sound (a problem). Ours
+    has just the fields of `kind`."""
     if "json" not in members:
         return None
     try:
@@ -55,7 +61,7 @@ def json_member(
     except ValueError as error:
         problems.append(f"json cannot be read: {error}")
         return None
-    types = {field.name: field.type for field in fields(SampleMetadata)}
+    types = {field.name: field.type for field in fields(kind)}
     if not isinstance(content, dict):
         problems.append(f"json must hold an object, got {type(content).__name__}")
         return None

@@ -7,6 +7,7 @@ from typing import Any
 
 import xxhash
 
+from diffprep_assets.validate.clips import inspect_clip
 from diffprep_assets.validate.index_rows import IndexRows, read_idx
 from diffprep_assets.validate.metadata import DatasetFolder
 from diffprep_assets.validate.pictures import inspect_picture
@@ -17,7 +18,11 @@ from diffprep_assets.validate.tensors import inspect_members
 
 CHUNK = 1 << 20
 # How a sample's members are looked at, by encoding.
-INSPECTORS = {"preencoded": inspect_members, "raw": inspect_picture}
+INSPECTORS = {
+    "preencoded": inspect_members,
+    "preencoded_video": inspect_clip,
+    "raw": inspect_picture,
+}
 
 
 @dataclass(slots=True)

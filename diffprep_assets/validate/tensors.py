@@ -1,6 +1,6 @@
 """Whether one sample's members hold tensors that a trainer can train on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,10 +36,11 @@ def inspect_members(members: Mapping[str, bytes], *, ours: bool) -> SampleFindin
     tensors = {}
     for name in REQUIRED_TENSORS + RESAMPLE_TENSORS:
         if f"{name}.pth" in members:
-            tensor = _load(members[f"{name}.pth"], name, problems)
+            tensor = loaded_tensor(members[f"{name}.pth"], name, problems)
             if tensor is not None:
                 tensors[name] = tensor
-                problems += _tensor_problems(name, tensor)
+                wanted = DIMENSIONS.get(name, LATENT_DIMENSIONS)
+                problems += tensor_problems(name, tensor, dimensions=wanted)
     metadata = json_member(members, problems, ours=ours)
     problems += caption_problems(members, "caption.txt")
     if problems or "latents" not in tensors:
@@ -58,7 +59,8 @@ def _missing(members: Mapping[str, bytes], *, ours: bool) -> list[str]:
     return [f"member {name} is missing" for name in wanted if name not in members]
 
 
-def _load(data: bytes, name: str, problems: list[str]) -> "torch.Tensor | None":
+def loaded_tensor(data: bytes, name: str, problems: list[str]) -> "torch.Tensor | None":
+    """The tensor that a member holds; None, and a problem, where it cannot be read."""
     from diffprep_resources.trainers.tensors import tensor_from_bytes
 
     try:
@@ -68,13 +70,13 @@ def _load(data: bytes, name: str, problems: list[str]) -> "torch.Tensor | None":
         return None
 
 
-def _tensor_problems(name: str, tensor: "torch.Tensor") -> list[str]:
+def tensor_problems(name: str, tensor: "torch.Tensor", *, dimensions: int) -> list[str]:
+    """Another kind of tensor, a view, NaN, infinity, or one value everywhere."""
     import torch
 
-    wanted = DIMENSIONS.get(name, LATENT_DIMENSIONS)
-    if not tensor.is_floating_point() or tensor.dim() != wanted or tensor.numel() == 0:
+    if not tensor.is_floating_point() or tensor.dim() != dimensions or tensor.numel() == 0:
         return [
-            f"{name} must be a float tensor of {wanted} dimensions, "
+            f"{name} must be a float tensor of {dimensions} dimensions, "
             f"got {tensor.dtype} {tuple(tensor.shape)}"
         ]
     problems = []
@@ -100,14 +102,18 @@ def _shape_problems(
     for name in RESAMPLE_TENSORS:
         if name in tensors and tuple(tensors[name].shape) != shape:
             problems.append(f"{name} {tuple(tensors[name].shape)} differs from latents {shape}")
+    return [*problems, *pixel_problems(metadata, width=width, height=height)]
+
+
+def pixel_problems(
+    metadata: Mapping[str, object] | None, *, width: int, height: int
+) -> Iterator[str]:
+    """Where the json member's sizes are not the same multiple of the latents'."""
     pixels = (metadata or {}).get("width"), (metadata or {}).get("height")
     if isinstance(pixels[0], int) and isinstance(pixels[1], int):
         across, down = divmod(pixels[0], width), divmod(pixels[1], height)
         if across != down or across[1] != 0:
-            problems.append(
-                f"json says {pixels[0]}x{pixels[1]} pixels, latents are {width}x{height}"
-            )
-    return problems
+            yield f"json says {pixels[0]}x{pixels[1]} pixels, latents are {width}x{height}"
 
 
 def _profile(members: Mapping[str, bytes], tensors: Mapping[str, "torch.Tensor"]) -> TensorProfile:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from diffprep_assets.dataset import Dataset
@@ -18,6 +18,7 @@ from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.stage_inputs import missing_whole_stage, shards_of_plan
 from diffprep_assets.validate.agreement import agreement_check
 from diffprep_assets.validate.dataset import validate_dataset
+from diffprep_assets.validate.fastvideo_plan import plan_check
 from diffprep_assets.validate.report import Check, ValidationReport
 from diffprep_resources.compute.base import Report, unheard
 from diffprep_resources.storage.atomic import write_bytes
@@ -139,6 +140,8 @@ def _validated(
         known=_unchanged(last["files"], files) if last else frozenset(),
         report=report,
     )
+    if format == "fastvideo":
+        found = replace(found, checks=(*found.checks, plan_check(dataset, shards)))
     facts = json.loads(json.dumps(dict(found.facts)))
     if found.ok:
         messages = {check.name: check.message for check in found.checks}

@@ -71,6 +71,7 @@ def test_a_changed_recipe_makes_a_shard_stale_and_its_rerun_from_the_page_fresh(
     web.partition("encode_text", SHARDS[0], until="Unsynced")
 
 
+@pytest.mark.long
 def test_a_failed_shard_shows_its_reason(web: "WebUi", drawing: Any):
     picture = drawing(9, version=1)
     (web.project.pictures / "images" / picture.name).write_bytes(picture.data)

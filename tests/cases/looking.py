@@ -56,7 +56,7 @@ class LookedThrough:
         row = self.rows[key]
         location = Location(row.path, row.offset, row.length, row.row)
         data = self.dataset.source.read_image(location)
-        limits = BucketRules(self.dataset.recipe.image, self.dataset.recipe.captions).limits
+        limits = BucketRules.of(self.dataset.recipe).limits
         return load_upright(data, limits=limits, background=background)
 
     def pixel(self, key: str, background: str = "#ffffff") -> tuple[int, int, int]:
@@ -74,12 +74,15 @@ class LookedThrough:
 
 def looked_through(folder: Path, name: str = "set", **sections: Any) -> LookedThrough:
     """The source of a recipe in `folder`: the folder `pictures` there and squares of 64 pixels,
-    with `sections` over that. A source replaces it; what is None is left out."""
+    with `sections` over that. A source replaces it; what is None is left out; clips have no
+    section `image`."""
     content: dict[str, dict[str, Any]] = {
         "source": {"type": "directory", "input_dir": "pictures"},
         "output": {"output_dir": f"out/{name}"},
         "image": {"image_size": 64},
     }
+    if "video" in sections:
+        del content["image"]
     for section, values in sections.items():
         content[section] = values if section == "source" else content.get(section, {}) | values
     recipe = folder / f"{name}.yaml"
@@ -88,7 +91,7 @@ def looked_through(folder: Path, name: str = "set", **sections: Any) -> LookedTh
     index = listed_index(dataset)
     write_index(dataset.layout.source_index, index)
     settings = bucket_fields(dataset.recipe)
-    rules = BucketRules(dataset.recipe.image, dataset.recipe.captions)
+    rules = BucketRules.of(dataset.recipe)
     download = DownloadSpec(dataset.layout, dataset.source).build()
     bucket = BucketSpec(dataset.layout, dataset.source, rules, settings).build()
     rows: dict[str, BucketRow] = {}

@@ -22,12 +22,14 @@ from diffprep_assets.recipe.schema import Image as ImageSettings
 from diffprep_resources.errors import REJECT_CODES, RecipeError, SampleReject
 from diffprep_resources.pictures.decode import load_upright
 from diffprep_resources.sources.base import Location, Source, SourceSample
+from diffprep_resources.sources.directory import DirectorySource
 from diffprep_resources.sources.huggingface import HuggingFaceSource
 from diffprep_resources.sources.metadata_files import captions_of
 from diffprep_resources.sources.names import is_safe
 from diffprep_resources.sources.webdataset import WebDatasetSource
 
 SECONDS_PER_CASE = 20
+ANY_SOURCE = DirectorySource(".")
 RULES = BucketRules(ImageSettings(image_size=64, max_pixels=4_000_000), Captions(choose="first"))
 RECIPE = """\
 source: {type: directory, input_dir: pictures}
@@ -111,7 +113,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def outcome(sample: SourceSample) -> bool:
     """Whether a picture is kept all the way to its pixels; a reject has a known code."""
-    (row,) = rows_of(sample, rules=RULES, stamp="")
+    (row,) = rows_of(sample, source=ANY_SOURCE, rules=RULES, stamp="")
     if row.code is None and sample.image is not None:
         assert (row.width, row.height) == (64, 64)
         try:

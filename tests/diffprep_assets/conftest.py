@@ -18,17 +18,25 @@ from diffprep_assets.energon_prepare.metadata_files import EmptyEncodings
 from diffprep_assets.energon_prepare.names import Split
 from diffprep_assets.energon_prepare.provenance import DatasetDescription
 from diffprep_assets.energon_prepare.publish import FinishedShard, Publication
+from diffprep_assets.fastvideo_prepare.publish import FastVideoFacts, publish_fastvideo
 from diffprep_assets.layout import Layout
 from diffprep_assets.mds_prepare.publish import MdsFacts, publish_mds
+from diffprep_assets.shard.commit import new_shard
 from diffprep_assets.shard.members import SampleMetadata, sample_members
 from diffprep_assets.shard.record import SampleRow, ShardRecord, write_record, write_samples
-from diffprep_assets.shard.tar_writer import TarSample, TarWriter
+from diffprep_assets.shard.tar_writer import TarRow, TarSample, TarWriter
+from diffprep_assets.shard_fastvideo.chunks import write_chunks
+from diffprep_assets.shard_fastvideo.files import files_bytes, remove_unlisted
 from diffprep_assets.shard_mds.columns import MdsColumns, sample_values
+from diffprep_resources.encoders.base import Workload
+from diffprep_resources.fastvideo.rows import FastVideoRow
+from diffprep_resources.fastvideo.schema import tensor_names
 from diffprep_resources.mds.layout import ShardConfig
 from diffprep_resources.mds.writer import ShardWriter
 from diffprep_resources.trainers.energon import PreencodedTaskEncoder
 
 TOKENS, WIDTH_T5, WIDTH_CLIP, CHANNELS = 6, 8, 4, 16
+TEXT_LENGTH = 12
 
 
 def random_tensors(
@@ -218,6 +226,137 @@ def publish_shards(
         facts = MdsFacts(MdsShardFactory.columns.encodings, "png", {"caption": 1.0, "long": 2.0})
         return publish_mds(
             mds_layout, shards=shards, description=described, facts=facts, finalize=finalize
+        )
+
+    return publish
+
+
+class FastVideoShardFactory:
+    """Writes finished FastVideo shards of drawn tensors into a layout, as the stage does."""
+
+    workload: Workload = "i2v"
+    samples_per_file = 8
+    size = (32, 16)
+    num_frames = 5
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+
+    def __call__(
+        self,
+        number: int,
+        ids: Sequence[int],
+        *,
+        split: Split = "train",
+        size: tuple[int, int] = size,
+        version: str = "v1",
+        skipped: Mapping[int, str] | None = None,
+    ) -> FinishedShard:
+        width, height = size
+        shard = f"g1-{height}-{width}x{height}x{self.num_frames}-{number:06d}"
+        with new_shard(self.layout, shard) as commit:
+            written = write_chunks(
+                self.layout.shard_folder(shard),
+                list(ids),
+                lambda sample_id: self.row(sample_id, size=size, version=version),
+                workload=self.workload,
+                samples_per_file=self.samples_per_file,
+            )
+            commit.tar.write(files_bytes(written.files))
+            rows = [self._sample_row(sample_id, row, version) for sample_id, row in written.rows]
+            record = ShardRecord(
+                shard=shard,
+                fingerprint=xxhash.xxh3_128_hexdigest(f"{shard} {version}".encode()),
+                tier=height,
+                width=width,
+                height=height,
+                frames=self.num_frames,
+                number=number,
+                num_samples=len(rows),
+                size_bytes=sum(file.size_bytes for file in written.files),
+                end_offset=0,
+                digest=xxhash.xxh3_128_hexdigest(files_bytes(written.files)),
+                settings={
+                    "encode_text": {"model.t5_max_length": TEXT_LENGTH},
+                    "shard": {"video.workload": self.workload},
+                },
+            )
+            commit.describe(record, rows)
+        remove_unlisted(self.layout, shard)
+        return FinishedShard(split, record, dict(skipped or {}))
+
+    def row(self, sample_id: int, *, size: tuple[int, int] = size, version: str) -> FastVideoRow:
+        """The row that the factory writes for the sample."""
+        seed = xxhash.xxh3_64_intdigest(f"{sample_id} {version}".encode())
+        rng = np.random.default_rng(seed)
+        width, height = size
+        latents = (4, 2, height // 8, width // 8)
+        shapes = {
+            "vae_latent": latents,
+            "text_embedding": (3 + sample_id % 3, WIDTH_T5),
+            "clip_feature": (5, WIDTH_CLIP),
+            "first_frame_latent": latents,
+        }
+        tensors = {
+            name: rng.standard_normal(shapes[name], dtype=np.float32)
+            for name in tensor_names(self.workload)
+            if name in shapes
+        }
+        picture = rng.integers(0, 256, (3, height, width)).astype(np.float32)
+        return FastVideoRow(
+            id=f"{sample_id:010d}",
+            file_name=f"{sample_id}.mp4",
+            caption=caption_of(sample_id, version),
+            width=width,
+            height=height,
+            num_frames=self.num_frames,
+            fps=16.0,
+            tensors=tensors | ({"pil_image": picture} if self.workload == "i2v" else {}),
+        )
+
+    def _sample_row(self, sample_id: int, row: TarRow, version: str) -> SampleRow:
+        prints = [f"{name} {sample_id} {version}" for name in ("l", "t", "f", "c")]
+        return SampleRow(
+            sample_id,
+            row.key,
+            row.offset,
+            row.size,
+            row.digest,
+            prints[0],
+            prints[1],
+            row.parts,
+            first_frame_fingerprint=prints[2],
+            clip_fingerprint=prints[3],
+        )
+
+
+@pytest.fixture
+def fastvideo_layout(tmp_path: Path) -> Layout:
+    return Layout(
+        root=tmp_path / "storage", dataset="demo", output_dir=tmp_path / "out", format="fastvideo"
+    )
+
+
+@pytest.fixture
+def make_fastvideo_shard(fastvideo_layout: Layout) -> FastVideoShardFactory:
+    return FastVideoShardFactory(fastvideo_layout)
+
+
+@pytest.fixture
+def publish_clips(
+    fastvideo_layout: Layout, description: DatasetDescription
+) -> Callable[..., Publication]:
+    """Publishes finished FastVideo shards; `listed` follows from them."""
+
+    def publish(*shards: FinishedShard, finalize: bool = True, nested: bool = False) -> Publication:
+        listed = sum(shard.record.num_samples for shard in shards)
+        described = replace(description, encoding="fastvideo", listed=listed, latents_scale=None)
+        return publish_fastvideo(
+            fastvideo_layout,
+            shards=shards,
+            description=described,
+            facts=FastVideoFacts(FastVideoShardFactory.workload, 16.0, 8, nested),
+            finalize=finalize,
         )
 
     return publish

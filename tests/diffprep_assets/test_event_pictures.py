@@ -1,5 +1,6 @@
 import io
 from base64 import b64decode
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -7,13 +8,18 @@ import pytest
 from PIL import Image
 
 from diffprep_assets import event_pictures
+from diffprep_assets.bucket.table import read_rows
 from diffprep_assets.event_pictures import bucket_chart, part_pictures, plan_pictures
 from diffprep_assets.partitions import stage_key
+from diffprep_assets.plan_report.sheets import sheets
 from diffprep_assets.run_command import RunRequest, run_dataset
 from diffprep_assets.shard_plan.table import read_shards
 from diffprep_resources.progress.silent import SilentProgress
+from tests.cases.clip_files import clip
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import ProjectFolder
 
 MOST_CHARACTERS = 60_000
@@ -55,6 +61,30 @@ def test_pictures_that_are_gone_are_left_out(project: "ProjectFolder"):
     dataset = project.dataset()
     assert part_pictures(dataset, "p00000") is None
     assert plan_pictures(dataset, read_shards(dataset.layout.shards)) is None
+
+
+def test_clips_show_their_first_frames(project: "ProjectFolder"):
+    for number in range(3):
+        write_clip(project.pictures, f"c{number}", clip(frames=12, rotation=90 * number))
+    video = {"num_frames": 5, "max_width": 64, "max_height": 48}
+    project.write_recipe(video=video, image=None, model={"precision": None, "batch_size": 1})
+    plan(project)
+    dataset = project.dataset()
+    part = part_pictures(dataset, "p00000")
+    assert part is not None
+    assert picture(part).width > 3 * 100
+    shards = read_shards(dataset.layout.shards)
+    assert {shard.bucket.name for shard in shards} == {"48-64x48x5"}
+    assert plan_pictures(dataset, shards) is not None
+    rows = [asdict(row) for row in read_rows(dataset.layout.bucket("p00000"))]
+    (sheet,) = sheets(dataset, {shards[0].bucket: rows})
+    assert (sheet.shown, sheet.gone) == (3, 0)
+
+
+def write_clip(folder: "Path", name: str, data: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.mp4").write_bytes(data)
+    (folder / f"{name}.txt").write_text(f"the clip {name}")
 
 
 def test_an_unchanged_plan_keeps_the_pictures_of_its_last_event_and_a_changed_one_does_not(

@@ -23,7 +23,8 @@ def test_a_new_project_has_every_file_and_loads(tmp_path: Path):
     }
     project = load_project(folder / "dagster_project.toml")
     assert project.storage_root == folder / "data" / "storage"
-    assert [path.stem for path in project.recipe_files()] == ["demo"]
+    demos = ["demo", "demo-video", "demo-video-i2v"]
+    assert sorted(path.stem for path in project.recipe_files()) == demos
     assert load_recipe(project.recipe_path("demo"), base=folder).recipe.image.mode == "buckets"
     assert "load_from" in yaml.safe_load((folder / "workspace.yaml").read_text())
     settings = dotenv_values(folder / ".env")

@@ -21,18 +21,24 @@ from typer.testing import CliRunner
 
 from diffprep_assets.cli import app
 from diffprep_resources.demo.build import build_demo
+from diffprep_resources.demo.clips import draw_clips
 from diffprep_resources.demo.pictures import draw_pictures
+from diffprep_resources.demo.wan import build_tiny_wan
 
 if TYPE_CHECKING:
     from tests.docs.test_blocks import Block
 
 NUM_PICTURES = 6
 NUM_DRAWN = 30
+NUM_CLIPS = 5
 SHELL = re.compile(r"\$\(|[|<>;`]|&&")
 
 # The one thing that a test cannot have: the encoders of the Hub. The demo's stand in for them.
 HUB_ENCODERS = "black-forest-labs/FLUX.1-dev"
 TINY_ENCODERS = "data/demo/encoders"
+TINY_WAN = "data/wan"
+# And what a test has no time for: clips of the size that a trainer wants.
+SMALL_CLIPS = {"max_width": 64, "max_height": 32, "num_frames": 17}
 
 # What stands for the reader's own word in a command.
 PLACEHOLDERS = {"NAME": "photos", "PATH": "data/photos"}
@@ -98,7 +104,10 @@ class Reader:
         if named and not path.exists():
             content = yaml.safe_load(block.text)
             model = content.setdefault("model", {})
-            if model.get("model_path", HUB_ENCODERS) == HUB_ENCODERS:
+            if "video" in content:
+                model.update(model_path=TINY_WAN, t5_max_length=64)
+                content["video"].update(SMALL_CLIPS)
+            elif model.get("model_path", HUB_ENCODERS) == HUB_ENCODERS:
                 model.update(model_path=TINY_ENCODERS, t5_max_length=64)
             path.write_text(yaml.safe_dump(content), "utf-8")
 
@@ -114,8 +123,9 @@ def newcomer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
-    """In his project `my_project`, beside a folder `photos` of his own; the demo has run. The
-    demo's pictures were thinned out, which `diffprep demo` leaves as it is."""
+    """In his project `my_project`, beside a folder `photos` of his own; the demo has run, and
+    data/clips holds clips. The demo's pictures were thinned out, which `diffprep demo` leaves as it
+    is."""
     plain_environment(monkeypatch)
     monkeypatch.chdir(tmp_path)
     # Energon collects garbage twice a pass: 0.25 s over all that the tests' imports left.
@@ -126,6 +136,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     reader = Reader(start, project, start)
     reader.type("diffprep new my_project")
     thinned_demo(project / "data" / "demo")
+    draw_clips(project / "data" / "clips", count=NUM_CLIPS)
+    build_tiny_wan(project / TINY_WAN)
     reader.type("cd my_project")
     reader.type("diffprep demo")
     return reader

@@ -33,6 +33,8 @@ NOT_HERE = {
     "make demo": "installs from the package index, then runs `diffprep demo`",
     "make test": "runs this very suite",
     "pip install": "asks the package index",
+    "diffprep video-encoded": "tests/diffprep_assets/test_video_flags.py",
+    "diffprep video-index": "tests/diffprep_assets/test_video_index_command.py",
     "dagster job execute": "tests/pipeline/test_dagster_commands.py",
     "dagster asset materialize": "tests/pipeline/test_dagster_commands.py",
     "diffprep ui": "a server: tests/browser starts and stops it",

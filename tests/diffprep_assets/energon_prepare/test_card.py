@@ -52,6 +52,32 @@ def test_the_card_tells_counts_buckets_and_why_samples_are_missing(
     assert matter["pretty_name"] == "demo"
 
 
+def test_the_card_of_clips_speaks_of_clips_and_of_what_was_done_to_their_latents(
+    layout: Layout, make_shard: MakeShard, description: DatasetDescription
+) -> None:
+    shard = make_shard(0, [1, 2, 3])
+    described = replace(
+        description,
+        encoding="preencoded_video",
+        recipe={"source": {"type": "directory"}, "video": {"workload": "i2v"}},
+        latents_scale=None,
+        latents_statistics=((0.5, -1.0), (2.0, 3.0)),
+    )
+    clips = replace(shard, record=replace(shard.record, frames=17))
+    published = publish(layout, shards=[clips], description=described, nested=True)
+    content = provenance(described, shards=published.shards, rewrites={})
+    assert content["latents"] == {"mean": [0.5, -1.0], "std": [2.0, 3.0]}
+    assert content["shards"][0]["num_frames"] == 17
+    assert content["counts"]["buckets"][0]["num_frames"] == 17
+    text = layout.card.read_text()
+    assert "3 captioned clips, encoded once" in text
+    assert "| 64 | 64x32x17 | 1 | 3 | 3 | 0 | 0 |" in text
+    assert "task_encoder=PreencodedVideoTaskEncoder()" in text
+    assert "normalised, which is what a model sees of it" in text
+    assert "A local folder of clips and captions." in text
+    assert yaml.safe_load(text.split("---\n")[1])["task_categories"] == ["image-to-video"]
+
+
 def test_the_front_matter_is_what_the_hub_reads(
     layout: Layout, make_shard: MakeShard, description: DatasetDescription
 ) -> None:

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,15 @@ def choose(
 def test_one_bucket_stands_at_the_root_and_several_in_their_folders() -> None:
     assert base_name(RECORD, nested=False) == "000003"
     assert base_name(RECORD, nested=True) == "512/352x704/000003"
+
+
+def test_a_folder_of_clips_also_says_how_many_frames_they_have() -> None:
+    clips = replace(RECORD, frames=77)
+    assert base_name(clips, nested=False) == "000003"
+    assert base_name(clips, nested=True) == "352x704x77/000003"
+    assert is_tar_name("352x704x77/000003-1.tar")
+    assert split_name("352x704x77/000003-1.tar") == ("352x704x77/000003", 1)
+    assert not is_tar_name("704x77/000003.tar")
 
 
 def test_a_shard_gets_its_number_first_and_a_count_after_each_rewrite() -> None:

@@ -10,6 +10,7 @@ import pytest
 from diffprep_assets.plan_report.facts import (
     BucketFacts,
     CaptionFacts,
+    ClipFacts,
     DiskFacts,
     LengthChoice,
     LoadingFacts,
@@ -117,6 +118,14 @@ def with_mixed(groups: int) -> PlanFacts:
     return replace(CALM, mixed=MixedGroups(groups, {"key:7": ("test", "train")}))
 
 
+def with_clips(*, short: int = 0, found: int = 900_000) -> PlanFacts:
+    """A plan of clips for FastVideo of which some are too short."""
+    clips = ClipFacts(980, 5.0, 6.0, 9.0, 20.0, 16.0, 77, 61, 4.8125, 24.0625, found, 500_000)
+    rejects = {"video_too_short": RejectFacts(short)} if short else {}
+    samples = replace(CALM.samples, rejected=max(20, short), rejects=rejects)
+    return replace(CALM, formats=("fastvideo",), clips=clips, samples=samples)
+
+
 FIRES = {
     "W001": [(with_bucket(distorted=1), "1 of 980 samples (0.1%) are squeezed")],
     "W002": [
@@ -155,10 +164,14 @@ FIRES = {
         (with_mixed(1), "1 group of samples that belong together"),
         (with_mixed(4), "4 groups of samples that belong together had samples in several splits"),
     ],
+    "W021": [(with_clips(short=60), "60 of 1,000 samples (6.0%) have fewer than 77 frames at 16")],
+    "W022": [(with_clips(found=2_000_000), "1,500,000 of 2,000,000 frames (75.0%) of kept clips")],
 }
 CALM_TOO = [
     with_skips(skipped=98, longest_run=98, starved_readers=65),
     with_bucket(train=16),
+    with_clips(short=50),
+    with_clips(found=1_000_000),
     with_captions(repeated_share=0.01),
     with_splits(1, 0.0),
     with_shape(shards=79_999, parts=79_999),

@@ -20,9 +20,11 @@ DRAFT = RecipeDraft(
     output_dir="data/x",
     shard_size=25,
     model={},
-    image={"buckets": {"tiers": [512, 1024], "max_aspect": "3"}},
-    image_words="many shapes",
+    media="pictures",
+    encoded={"buckets": {"tiers": [512, 1024], "max_aspect": "3"}},
+    encoded_words="many shapes",
 )
+CLIPS = replace(DRAFT, media="clips", encoded={"workload": "t2v", "num_frames": 49})
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def test_any_name_comes_back_as_it_was(name: str):
     assert document.problems == []
     assert isinstance(document.data, dict)
     assert document.data["source"] == {"type": "directory", "input_dir": name}
-    assert document.data["image"] == DRAFT.image
+    assert document.data["image"] == DRAFT.encoded
 
 
 @pytest.mark.parametrize("name", ["${HOME}", "a\nb", "\udc80"])
@@ -56,6 +58,15 @@ def test_every_commented_line_can_be_switched_on(tmp_path):
     assert recipe.curate.dedup is not None
     assert recipe.curate.filters.min_side == 256
     assert recipe.output.formats == ("energon",)
+
+
+def test_every_commented_line_can_be_switched_on_for_clips(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(re.sub(r"^(  )# (\w+:)", r"\1\2", recipe_text(CLIPS), flags=re.MULTILINE))
+    recipe = load_recipe(path, base=tmp_path).recipe
+    assert recipe.video is not None
+    assert (recipe.video.num_frames, recipe.output.formats) == (49, ("fastvideo",))
+    assert (recipe.model.precision, recipe.captions.clean) == ("fp32", "diffusers")
 
 
 def test_a_strange_command_stays_in_its_comment():

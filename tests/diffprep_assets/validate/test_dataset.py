@@ -357,9 +357,8 @@ def test_a_dataset_of_another_encoding_fails_and_an_unknown_one_is_refused(folde
     assert "subflavors.encoding must be preencoded, got raw" in str(
         validate_dataset(folder).checks[0].failures[0]
     )
-    with pytest.raises(
-        SettingError, match="encoding must be one of preencoded, raw, mds, got 'jpg'"
-    ):
+    allowed = "preencoded, preencoded_video, raw, mds, fastvideo"
+    with pytest.raises(SettingError, match=f"encoding must be one of {allowed}, got 'jpg'"):
         validate_dataset(folder, encoding="jpg")
     with pytest.raises(SettingError, match="there is none at"):
         validate_dataset(folder / "nowhere")
