@@ -57,6 +57,7 @@ def test_the_log_of_a_run_is_shown(web: "WebUi"):
     expect(page.get_by_text("encode_latents: 3 of 3 shards to make").first).to_be_visible()
 
 
+@pytest.mark.long
 def test_a_changed_recipe_makes_a_shard_stale_and_its_rerun_from_the_page_fresh(web: "WebUi"):
     page = web.partition("encode_text", SHARDS[1], until="Materialized")
     expect(page.get_by_text("Unsynced")).to_have_count(0)

@@ -113,6 +113,7 @@ def test_three_materialize_commands_make_a_dataset_from_nothing(
     assert len(check_made(folder, monkeypatch)) == 3
 
 
+@pytest.mark.long
 def test_the_make_job_makes_a_dataset_from_nothing_with_one_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

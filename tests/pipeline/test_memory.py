@@ -60,6 +60,7 @@ def write_many(folder: Path, count: int) -> int:
     return len(buffer.getvalue())
 
 
+@pytest.mark.long
 def test_a_dataset_several_times_the_memory_goes_through(
     project: "ProjectFolder", wide_encoders: Path
 ):

@@ -99,6 +99,7 @@ def test_a_dataset_moved_elsewhere_without_its_dagster_home_is_still_fresh(
     assert shards(project.run()) == dict.fromkeys(SHARD_STAGES, (0, 2))
 
 
+@pytest.mark.long
 def test_a_changed_field_redoes_exactly_what_depends_on_it(
     project: "ProjectFolder", other_encoders: Path
 ):
