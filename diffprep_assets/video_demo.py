@@ -3,9 +3,10 @@
 from diffprep_assets.console import out
 from diffprep_assets.project import Project
 from diffprep_assets.run_and_show import run_and_show
+from diffprep_resources.encoders.base import Workload
 
 # Recipes of the project's template, by workload.
-RECIPES = {"t2v": "demo-video", "i2v": "demo-video-i2v"}
+RECIPES: dict[Workload, str] = {"t2v": "demo-video", "i2v": "demo-video-i2v"}
 
 
 def run_video_demo(project: Project) -> None:

@@ -70,7 +70,9 @@ def build_video_demo(folder: Path, *, count: int = 24, seed: int = 0) -> VideoDe
         make=lambda target: draw_clips(target, count=count, seed=seed),
     )
     workloads: tuple[Workload, ...] = ("t2v", "i2v")
-    encoders = {workload: folder / f"wan_{workload}" for workload in workloads}
+    encoders: dict[Workload, Path] = {
+        workload: folder / f"wan_{workload}" for workload in workloads
+    }
     for workload, target in encoders.items():
         _ensure(
             target,
