@@ -159,6 +159,16 @@ def prune_rows(layout: Layout, shard: str) -> None:
         row_path(layout, stage, shard).unlink(missing_ok=True)
 
 
+def shard_spec(dataset: Dataset) -> ShardSpec:
+    """What the dataset's tars are made with."""
+    return ShardSpec(
+        dataset.layout.of("energon"),
+        dataset.latents_settings,
+        dataset.text_settings,
+        prune=dataset.recipe.output.intermediates == "prune",
+    )
+
+
 def shard_task(dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False) -> ShardTask:
     """What it takes to write this shard of the plan."""
     return ShardTask(
