@@ -142,7 +142,6 @@ def _loads(plan: Gathered, dataset: Dataset) -> dict[str, Load]:
     from diffprep_assets.encode_latents.assets import SAMPLES_PER_PROCESS as PICTURES
     from diffprep_assets.encode_text.assets import SAMPLES_PER_PROCESS as CAPTIONS
     from diffprep_assets.shard.assets import SAMPLES_PER_PROCESS as WRITTEN
-    from diffprep_assets.shard_raw.assets import SAMPLES_PER_PROCESS as STORED
 
     weights = dataset.encoders.weights_bytes if encode_stages(dataset.recipe) else int
     text: tuple[EncoderRole, ...] = ("t5",) if dataset.recipe.video is not None else ("t5", "clip")
@@ -153,8 +152,8 @@ def _loads(plan: Gathered, dataset: Dataset) -> dict[str, Load]:
         "encode_clip": (PICTURES, lambda: _image_bytes(dataset)),
         "shard_energon_video": (WRITTEN, int),
         "shard": (WRITTEN, int),
-        "shard_raw": (STORED, int),
-        "shard_mds": (STORED, int),
+        "shard_raw": (WRITTEN, int),
+        "shard_mds": (WRITTEN, int),
     }
     loads = {}
     for stage in shard_stages(dataset.recipe):

@@ -23,6 +23,8 @@ from diffprep_resources.compute.engines import Engines
 from diffprep_resources.progress.base import Progress
 
 MEMBERS = "shard_members"
+# What a worker process gets through while another one starts.
+SAMPLES_PER_PROCESS = 256
 
 
 class TaskOf(Protocol):
@@ -45,7 +47,7 @@ class FinishedStage:
     task: TaskOf
     spec: Callable[[Dataset], WorkerSpec]
     may_reject: bool = False
-    samples_per_process: int = 256
+    samples_per_process: int = SAMPLES_PER_PROCESS
 
     def reads(self, dataset: Dataset) -> Sequence[str]:
         """The stages before it."""
