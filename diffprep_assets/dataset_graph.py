@@ -82,8 +82,6 @@ def dataset_graph(dataset: Dataset, project: Project) -> DatasetGraph:
     describe = partial(_described, page=_page_of(dataset), dataset=dataset)
     assets: list[dg.AssetsDefinition | dg.AssetSpec] = []
     for stage in stages_of(dataset.recipe):
-        if stage not in makers:
-            continue
         assets.append(makers[stage]().map_asset_specs(describe))
         if stage == "shard_plan":
             assets.append(describe(shard_members_spec(dataset)))

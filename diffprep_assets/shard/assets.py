@@ -3,20 +3,19 @@ stages of all finished shards share."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.dataset_locks import StepLocks
 from diffprep_assets.partition_run import PartitionRun
-from diffprep_assets.partition_worker import PartitionTask
 from diffprep_assets.partitions import RetryConfig, mark_run, partitioned_stage, stage_key
 from diffprep_assets.recipe.formats import SHARD_STAGE, Format, encode_stages
 from diffprep_assets.shard.finished import finished_shard
-from diffprep_assets.shard.worker import shard_spec, shard_task
+from diffprep_assets.shard.finished_worker import shard_task
+from diffprep_assets.shard.worker import shard_spec
 from diffprep_assets.shard_events import Upstream, recorded
-from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.stage_inputs import planned
 from diffprep_resources.compute.base import WorkerSpec
 from diffprep_resources.compute.engines import Engines
@@ -25,14 +24,6 @@ from diffprep_resources.progress.base import Progress
 MEMBERS = "shard_members"
 # What a worker process gets through while another one starts.
 SAMPLES_PER_PROCESS = 256
-
-
-class TaskOf(Protocol):
-    """Makes the task of writing one shard of the plan."""
-
-    def __call__(
-        self, dataset: Dataset, shard: PlannedShard, /, *, retry_rejects: bool
-    ) -> PartitionTask: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +35,6 @@ class FinishedStage:
     format: Format
     made: str
     kind: str
-    task: TaskOf
     spec: Callable[[Dataset], WorkerSpec]
     may_reject: bool = False
     samples_per_process: int = SAMPLES_PER_PROCESS
@@ -61,7 +51,6 @@ def shard_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition
         "energon",
         made="The finished tar of a shard, with its index rows beside it.",
         kind="tar",
-        task=shard_task,
         spec=shard_spec,
     )
     return finished_asset(dataset, stage, wait_minutes=wait_minutes)
@@ -89,7 +78,12 @@ def finished_asset(
                 stage=name,
                 unit="shards",
                 tasks=[
-                    stage.task(dataset, shard, retry_rejects=config.retry_rejects)
+                    shard_task(
+                        dataset,
+                        shard,
+                        format=stage.format,
+                        retry_rejects=config.retry_rejects,
+                    )
                     for shard in planned(dataset, context.partition_keys)
                 ],
                 finished=lambda task: finished_shard(layout, task),

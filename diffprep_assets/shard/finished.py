@@ -79,7 +79,15 @@ def new_record(
     )
 
 
-def new_row(planned: PlannedSample, row: TarRow, *, picture: str, caption: str) -> SampleRow:
+def new_row(
+    planned: PlannedSample,
+    row: TarRow,
+    *,
+    picture: str,
+    caption: str,
+    first_frame: str = "",
+    clip: str = "",
+) -> SampleRow:
     """The row of a sample just written, with the fingerprints of what it was made from."""
     return SampleRow(
         sample_id=planned.sample_id,
@@ -90,6 +98,20 @@ def new_row(planned: PlannedSample, row: TarRow, *, picture: str, caption: str) 
         latents_fingerprint=picture,
         text_fingerprint=caption,
         parts=row.parts,
+        first_frame_fingerprint=first_frame,
+        clip_fingerprint=clip,
+    )
+
+
+def clip_row(planned: PlannedSample, row: TarRow, made_of: Mapping[str, str]) -> SampleRow:
+    """The row of a clip just written; `made_of` gives the fingerprints by encode stage."""
+    return new_row(
+        planned,
+        row,
+        picture=made_of["encode_latents"],
+        caption=made_of["encode_text"],
+        first_frame=made_of.get("encode_first_frame", ""),
+        clip=made_of.get("encode_clip", ""),
     )
 
 

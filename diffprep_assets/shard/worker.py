@@ -1,7 +1,6 @@
 """Writes the tar of one shard from its latents and its text."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diffprep_assets.dataset import Dataset
@@ -11,25 +10,22 @@ from diffprep_assets.encoded_rows import EncodedRows, encoded_rows, row_path
 from diffprep_assets.layout import Layout
 from diffprep_assets.partition_worker import (
     PartitionResult,
-    PartitionTask,
-    PartitionWorker,
 )
 from diffprep_assets.recipe.formats import ENCODE_STAGES, Format
 from diffprep_assets.recipe.stage_fields import format_field
-from diffprep_assets.shard.commit import finish_commit, new_shard
+from diffprep_assets.shard.commit import new_shard
 from diffprep_assets.shard.finished import (
     MadeOf,
-    finished_shard,
     made_shard,
     new_record,
     new_row,
     reject_of,
 )
+from diffprep_assets.shard.finished_worker import FinishedWorker, ShardTask
 from diffprep_assets.shard.members import metadata_of, sample_members
 from diffprep_assets.shard.record import SampleRow, ShardReject, mark_bad_keys, read_record
 from diffprep_assets.shard.tar_writer import TarSample, TarWriter
 from diffprep_assets.shard_plan.members import Member, members_of_shard
-from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.stage_inputs import how_to_make
 from diffprep_resources.compute.base import Report
 from diffprep_resources.errors import StageInputError
@@ -39,15 +35,6 @@ if TYPE_CHECKING:
     import torch
 
 STAGE = "shard"
-
-
-@dataclass(frozen=True, slots=True)
-class ShardTask(PartitionTask):
-    """A shard to write, and the fingerprints that its latents and text must carry."""
-
-    planned: PlannedShard
-    latents_fingerprint: str
-    text_fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +51,10 @@ class ShardSpec:
         return ShardWorker(self)
 
 
-class ShardWorker(PartitionWorker):
+class ShardWorker(FinishedWorker[ShardSpec]):
     """Writes tars; needs no device."""
 
-    def __init__(self, spec: ShardSpec) -> None:
-        self.spec = spec
-
-    def lock(self, task: PartitionTask) -> Path:
-        return self.spec.layout.partition_lock(STAGE, task.key)
-
-    def finished(self, task: PartitionTask) -> PartitionResult | None:
-        finish_commit(self.spec.layout, task.key)
-        return finished_shard(self.spec.layout, task)
-
-    def make(self, task: PartitionTask, report: Report) -> PartitionResult:
-        if not isinstance(task, ShardTask):
-            raise TypeError(f"shard needs a ShardTask, got {type(task).__name__}")
+    def write(self, task: ShardTask, report: Report) -> PartitionResult:
         layout = self.spec.layout
         members = [
             _Encoded(
@@ -114,11 +89,7 @@ class ShardWorker(PartitionWorker):
 
     def _made_of(self, task: ShardTask) -> MadeOf:
         return MadeOf(
-            inputs={
-                "encode_latents": task.latents_fingerprint,
-                "encode_text": task.text_fingerprint,
-                "shard_members": task.planned.members_digest,
-            },
+            inputs={**task.encoded, "shard_members": task.planned.members_digest},
             settings={
                 "encode_latents": self.spec.latents_settings,
                 "encode_text": self.spec.text_settings,
@@ -126,7 +97,7 @@ class ShardWorker(PartitionWorker):
             },
             facts={
                 "tokens": token_counts(
-                    self.spec.layout, task.key, text_fingerprint=task.text_fingerprint
+                    self.spec.layout, task.key, text_fingerprint=task.encoded["encode_text"]
                 )
             },
         )
@@ -166,19 +137,6 @@ def shard_spec(dataset: Dataset) -> ShardSpec:
         dataset.latents_settings,
         dataset.text_settings,
         prune=dataset.recipe.output.intermediates == "prune",
-    )
-
-
-def shard_task(dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False) -> ShardTask:
-    """What it takes to write this shard of the plan."""
-    return ShardTask(
-        key=shard.shard,
-        num_samples=shard.num_samples,
-        fingerprint=dataset.shard_fingerprint(shard),
-        planned=shard,
-        latents_fingerprint=dataset.latents_fingerprint(shard),
-        text_fingerprint=dataset.text_fingerprint(shard),
-        retry_rejects=retry_rejects,
     )
 
 

@@ -4,7 +4,7 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.shard.assets import FinishedStage, finished_asset
-from diffprep_assets.shard_energon_video.worker import energon_video_spec, energon_video_task
+from diffprep_assets.shard_energon_video.worker import energon_video_spec
 
 
 def shard_energon_video_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
@@ -13,7 +13,6 @@ def shard_energon_video_asset(dataset: Dataset, *, wait_minutes: float) -> dg.As
         "energon_video",
         made="The tar of a shard of clips: latents, text embeddings and captions, for Energon.",
         kind="tar",
-        task=energon_video_task,
         spec=energon_video_spec,
         samples_per_process=64,
     )

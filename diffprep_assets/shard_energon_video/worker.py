@@ -2,31 +2,29 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.encoded_members import EncodedMember, EncodedMembers, encoded_members
 from diffprep_assets.layout import Layout
-from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
+from diffprep_assets.partition_worker import PartitionResult
 from diffprep_assets.recipe.formats import encode_stages
-from diffprep_assets.shard.commit import finish_commit, new_shard
+from diffprep_assets.shard.commit import new_shard
 from diffprep_assets.shard.finished import (
     MadeOf,
-    finished_shard,
+    clip_row,
     made_shard,
     new_record,
-    new_row,
     reject_of,
 )
+from diffprep_assets.shard.finished_worker import FinishedWorker, ShardTask
 from diffprep_assets.shard.members import tensor_bytes
 from diffprep_assets.shard.record import FINGERPRINT_COLUMNS, SampleRow, ShardReject
 from diffprep_assets.shard.stored_members import StoredMembers
-from diffprep_assets.shard.tar_writer import TarRow, TarSample, TarWriter
+from diffprep_assets.shard.tar_writer import TarSample, TarWriter
 from diffprep_assets.shard.worker import token_counts
 from diffprep_assets.shard_energon_video.members import MEMBERS_OF, clip_members, clip_metadata
-from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_resources.compute.base import Report
 from diffprep_resources.encoders.base import ClipEncoderFamily
 from diffprep_resources.encoders.latents_statistics import LatentsStatistics
@@ -37,15 +35,6 @@ if TYPE_CHECKING:
     import torch
 
 STAGE = "shard_energon_video"
-
-
-@dataclass(frozen=True, slots=True)
-class EnergonVideoTask(PartitionTask):
-    """A shard to write. `encoded` are the fingerprints that its rows must carry, by encode
-    stage."""
-
-    planned: PlannedShard
-    encoded: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +52,13 @@ class EnergonVideoSpec:
         return EnergonVideoWorker(self)
 
 
-class EnergonVideoWorker(PartitionWorker):
+class EnergonVideoWorker(FinishedWorker[EnergonVideoSpec]):
     """Writes tars; needs no device."""
-
-    def __init__(self, spec: EnergonVideoSpec) -> None:
-        self.spec = spec
 
     def setup(self, device: str) -> None:
         one_thread_on_cpu("cpu")
 
-    def lock(self, task: PartitionTask) -> Path:
-        return self.spec.layout.partition_lock(STAGE, task.key)
-
-    def finished(self, task: PartitionTask) -> PartitionResult | None:
-        finish_commit(self.spec.layout, task.key)
-        return finished_shard(self.spec.layout, task)
-
-    def make(self, task: PartitionTask, report: Report) -> PartitionResult:
-        if not isinstance(task, EnergonVideoTask):
-            raise TypeError(f"{STAGE} needs an EnergonVideoTask, got {type(task).__name__}")
+    def write(self, task: ShardTask, report: Report) -> PartitionResult:
         spec, layout = self.spec, self.spec.layout
         rows: list[SampleRow] = []
         rejects: list[ShardReject] = []
@@ -94,7 +71,9 @@ class EnergonVideoWorker(PartitionWorker):
                 reject = encoded.reject(one)
                 report(1, 0 if reject is None else 1)
                 if reject is None:
-                    rows.append(_row(one, tar.add(clips.sample(one))))
+                    rows.append(
+                        clip_row(one.member.planned, tar.add(clips.sample(one)), one.fingerprints)
+                    )
                 else:
                     rejects.append(reject_of(one.member.planned, reject))
             record = new_record(
@@ -108,7 +87,7 @@ class EnergonVideoWorker(PartitionWorker):
             commit.describe(record, rows)
         return made_shard(record, task, made=clips.made)
 
-    def _made_of(self, task: EnergonVideoTask) -> MadeOf:
+    def _made_of(self, task: ShardTask) -> MadeOf:
         layout, text = self.spec.layout, task.encoded["encode_text"]
         # Where the row files are gone, the files of the other format took their place.
         tokens = token_counts(layout, task.key, text_fingerprint=text) or token_counts(
@@ -179,32 +158,6 @@ def stored_tensors(
     return {
         f"{name}.pth": tensor_bytes(tensor.to(torch.bfloat16)) for name, tensor in tensors.items()
     }
-
-
-def _row(one: EncodedMember, row: TarRow) -> SampleRow:
-    made_of = one.fingerprints
-    found = new_row(
-        one.member.planned, row, picture=made_of["encode_latents"], caption=made_of["encode_text"]
-    )
-    return replace(
-        found,
-        first_frame_fingerprint=made_of.get("encode_first_frame", ""),
-        clip_fingerprint=made_of.get("encode_clip", ""),
-    )
-
-
-def energon_video_task(
-    dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False
-) -> EnergonVideoTask:
-    """What it takes to write this shard of the plan."""
-    return EnergonVideoTask(
-        key=shard.shard,
-        num_samples=shard.num_samples,
-        fingerprint=dataset.energon_video_fingerprint(shard),
-        planned=shard,
-        encoded=dataset.encode_fingerprints(shard),
-        retry_rejects=retry_rejects,
-    )
 
 
 def energon_video_spec(dataset: Dataset) -> EnergonVideoSpec:

@@ -4,7 +4,7 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.shard.assets import FinishedStage, finished_asset
-from diffprep_assets.shard_fastvideo.worker import fastvideo_spec, fastvideo_task
+from diffprep_assets.shard_fastvideo.worker import fastvideo_spec
 
 
 def shard_fastvideo_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
@@ -13,7 +13,6 @@ def shard_fastvideo_asset(dataset: Dataset, *, wait_minutes: float) -> dg.Assets
         "fastvideo",
         made="The parquet files of a shard: a row for each clip, as FastVideo's trainers read it.",
         kind="parquet",
-        task=fastvideo_task,
         spec=fastvideo_spec,
         samples_per_process=64,
     )

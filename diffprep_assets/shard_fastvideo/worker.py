@@ -1,8 +1,8 @@
 """Writes the parquet files of one shard from what the encode stages made of its clips."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -11,24 +11,23 @@ import xxhash
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.encoded_members import EncodedMember, EncodedMembers, encoded_members
 from diffprep_assets.layout import Layout
-from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
+from diffprep_assets.partition_worker import PartitionResult, PartitionTask
 from diffprep_assets.recipe.formats import encode_stages
-from diffprep_assets.shard.commit import finish_commit, new_shard
+from diffprep_assets.shard.commit import new_shard
 from diffprep_assets.shard.finished import (
     MadeOf,
-    finished_shard,
+    clip_row,
     made_shard,
     new_record,
-    new_row,
     reject_of,
 )
-from diffprep_assets.shard.record import SampleRow, ShardReject
-from diffprep_assets.shard.tar_writer import TarRow, TarSummary
+from diffprep_assets.shard.finished_worker import FinishedWorker, ShardTask
+from diffprep_assets.shard.record import ShardReject
+from diffprep_assets.shard.tar_writer import TarSummary
 from diffprep_assets.shard.worker import prune_rows, token_counts
 from diffprep_assets.shard_fastvideo.chunks import write_chunks
 from diffprep_assets.shard_fastvideo.files import ChunkFile, files_bytes, remove_unlisted
 from diffprep_assets.shard_fastvideo.stored import STORED_NAMES
-from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_resources.compute.base import Report
 from diffprep_resources.encoders.base import Workload
 from diffprep_resources.errors import SettingError
@@ -36,15 +35,6 @@ from diffprep_resources.fastvideo.rows import FastVideoRow
 from diffprep_resources.fastvideo.schema import MAY_BE_EMPTY, tensor_names
 
 STAGE = "shard"
-
-
-@dataclass(frozen=True, slots=True)
-class FastVideoTask(PartitionTask):
-    """A shard to write. `encoded` are the fingerprints that its rows must carry, by encode
-    stage."""
-
-    planned: PlannedShard
-    encoded: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +55,15 @@ class FastVideoSpec:
         return FastVideoWorker(self)
 
 
-class FastVideoWorker(PartitionWorker):
+class FastVideoWorker(FinishedWorker[FastVideoSpec]):
     """Writes parquet files; needs no device."""
 
-    def __init__(self, spec: FastVideoSpec) -> None:
-        self.spec = spec
-
-    def lock(self, task: PartitionTask) -> Path:
-        return self.spec.layout.partition_lock(STAGE, task.key)
-
     def finished(self, task: PartitionTask) -> PartitionResult | None:
-        finish_commit(self.spec.layout, task.key)
+        found = super().finished(task)
         remove_unlisted(self.spec.layout, task.key)
-        return finished_shard(self.spec.layout, task)
+        return found
 
-    def make(self, task: PartitionTask, report: Report) -> PartitionResult:
-        if not isinstance(task, FastVideoTask):
-            raise TypeError(f"shard needs a FastVideoTask, got {type(task).__name__}")
+    def write(self, task: ShardTask, report: Report) -> PartitionResult:
         spec, layout, shard = self.spec, self.spec.layout, task.key
         with (
             encoded_members(layout, shard, settings=spec.encoded) as encoded,
@@ -109,14 +91,17 @@ class FastVideoWorker(PartitionWorker):
                 made_of=self._made_of(task),
             )
             commit.tar.write(files_bytes(written.files))
-            commit.describe(record, [_sample_row(member, row) for member, row in written.rows])
+            rows = [
+                clip_row(one.member.planned, row, one.fingerprints) for one, row in written.rows
+            ]
+            commit.describe(record, rows)
         remove_unlisted(layout, shard)
         # What is left out at one stage has its rows of the others in their row files alone.
         if spec.prune and not record.rejects:
             prune_rows(layout, shard)
         return made_shard(record, task, made=len(kept))
 
-    def _made_of(self, task: FastVideoTask) -> MadeOf:
+    def _made_of(self, task: ShardTask) -> MadeOf:
         text = task.encoded["encode_text"]
         tokens = token_counts(self.spec.layout, task.key, text_fingerprint=text)
         return MadeOf(
@@ -178,35 +163,6 @@ def _summary(files: tuple[ChunkFile, ...]) -> TarSummary:
     """Bytes of the parquet files together, and the digest of their list, which names theirs."""
     size = sum(file.size_bytes for file in files)
     return TarSummary(size, size, xxhash.xxh3_128_hexdigest(files_bytes(files)))
-
-
-def _sample_row(encoded: EncodedMember, row: TarRow) -> SampleRow:
-    made_of = encoded.fingerprints
-    found = new_row(
-        encoded.member.planned,
-        row,
-        picture=made_of["encode_latents"],
-        caption=made_of["encode_text"],
-    )
-    return replace(
-        found,
-        first_frame_fingerprint=made_of.get("encode_first_frame", ""),
-        clip_fingerprint=made_of.get("encode_clip", ""),
-    )
-
-
-def fastvideo_task(
-    dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False
-) -> FastVideoTask:
-    """What it takes to write this shard of the plan."""
-    return FastVideoTask(
-        key=shard.shard,
-        num_samples=shard.num_samples,
-        fingerprint=dataset.fastvideo_fingerprint(shard),
-        planned=shard,
-        encoded=dataset.encode_fingerprints(shard),
-        retry_rejects=retry_rejects,
-    )
 
 
 def fastvideo_spec(dataset: Dataset) -> FastVideoSpec:

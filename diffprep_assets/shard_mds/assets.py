@@ -4,7 +4,7 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.shard.assets import FinishedStage, finished_asset
-from diffprep_assets.shard_mds.worker import mds_spec, mds_task
+from diffprep_assets.shard_mds.worker import mds_spec
 
 
 def shard_mds_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
@@ -13,7 +13,6 @@ def shard_mds_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefini
         "mds",
         made="The MDS form of a shard: pictures at its bucket's size, captions, more if asked.",
         kind="mds",
-        task=mds_task,
         spec=mds_spec,
         may_reject=True,
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import xxhash
@@ -10,18 +9,18 @@ import xxhash
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.encode_rejects import left_out
 from diffprep_assets.layout import Layout
-from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
+from diffprep_assets.partition_worker import PartitionResult
 from diffprep_assets.recipe.formats import image_quality
 from diffprep_assets.recipe.mds_columns import IMAGE
-from diffprep_assets.shard.commit import finish_commit, new_shard
+from diffprep_assets.shard.commit import new_shard
 from diffprep_assets.shard.finished import (
     MadeOf,
-    finished_shard,
     made_shard,
     new_record,
     new_row,
     reject_of,
 )
+from diffprep_assets.shard.finished_worker import FinishedWorker, ShardTask
 from diffprep_assets.shard.record import SampleRow, ShardReject
 from diffprep_assets.shard.tar_writer import TarPart, TarRow, TarSummary
 from diffprep_assets.shard_mds.captions import further_captions
@@ -32,7 +31,6 @@ from diffprep_assets.shard_mds.encoded_columns import (
     token_counter,
 )
 from diffprep_assets.shard_plan.members import Member, members_of_shard
-from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.shard_raw.member_pictures import MemberPictures, PictureSpec
 from diffprep_resources.compute.base import Report
 from diffprep_resources.encoders.base import DTYPE_NAMES, EncoderFamily, TokenCounter
@@ -43,15 +41,6 @@ from diffprep_resources.pictures.decode import PictureLimits
 from diffprep_resources.pictures.stored import StoredForm
 
 STAGE = "shard_mds"
-
-
-@dataclass(frozen=True, slots=True)
-class MdsTask(PartitionTask):
-    """A shard to write. `encoded` are the fingerprints that its rows must carry at the encode
-    stages, if the recipe has any: whom they left out is left out here."""
-
-    planned: PlannedShard
-    encoded: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +59,18 @@ class MdsSpec:
         return MdsWorker(self)
 
 
-class MdsWorker(PartitionWorker):
+class MdsWorker(FinishedWorker[MdsSpec]):
     """Decodes, scales and stores pictures beside what the encoders made; needs no device."""
 
     def __init__(self, spec: MdsSpec) -> None:
-        self.spec = spec
+        super().__init__(spec)
         self.tokens: TokenCounter | None = None
 
     def setup(self, device: str) -> None:
         one_thread_on_cpu("cpu")
         self.tokens = token_counter(self.spec.encoded, self.spec.encoders)
 
-    def lock(self, task: PartitionTask) -> Path:
-        return self.spec.layout.partition_lock(STAGE, task.key)
-
-    def finished(self, task: PartitionTask) -> PartitionResult | None:
-        finish_commit(self.spec.layout, task.key)
-        return finished_shard(self.spec.layout, task)
-
-    def make(self, task: PartitionTask, report: Report) -> PartitionResult:
-        if not isinstance(task, MdsTask):
-            raise TypeError(f"shard_mds needs an MdsTask, got {type(task).__name__}")
+    def write(self, task: ShardTask, report: Report) -> PartitionResult:
         spec, layout, shard = self.spec, self.spec.layout, task.key
         members = members_of_shard(layout, shard)
         without = left_out(layout, shard, task.encoded)
@@ -176,18 +156,6 @@ def _values(member: Member, picture: bytes, further: Mapping[str, str]) -> dict[
         picture=picture,
         sizes=(bucket.width, bucket.height, member.original_width, member.original_height),
         captions={"caption": member.caption, **further},
-    )
-
-
-def mds_task(dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False) -> MdsTask:
-    """What it takes to write this shard of the plan."""
-    return MdsTask(
-        key=shard.shard,
-        num_samples=shard.num_samples,
-        fingerprint=dataset.mds_fingerprint(shard),
-        planned=shard,
-        encoded=dataset.encode_fingerprints(shard),
-        retry_rejects=retry_rejects,
     )
 
 

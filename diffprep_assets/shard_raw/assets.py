@@ -4,7 +4,7 @@ import dagster as dg
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.shard.assets import FinishedStage, finished_asset
-from diffprep_assets.shard_raw.worker import raw_spec, raw_task
+from diffprep_assets.shard_raw.worker import raw_spec
 
 
 def shard_raw_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefinition:
@@ -13,7 +13,6 @@ def shard_raw_asset(dataset: Dataset, *, wait_minutes: float) -> dg.AssetsDefini
         "raw",
         made="The raw tar of a shard: each sample's picture at its bucket's size, and its caption.",
         kind="tar",
-        task=raw_task,
         spec=raw_spec,
         may_reject=True,
     )

@@ -1,29 +1,26 @@
 """Writes the raw tar of one shard: pictures at their bucket's size, captions, metadata."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from diffprep_assets.dataset import Dataset
 from diffprep_assets.encode_rejects import left_out
 from diffprep_assets.layout import Layout
-from diffprep_assets.partition_worker import PartitionResult, PartitionTask, PartitionWorker
+from diffprep_assets.partition_worker import PartitionResult
 from diffprep_assets.recipe.formats import image_quality
-from diffprep_assets.shard.commit import finish_commit, new_shard
+from diffprep_assets.shard.commit import new_shard
 from diffprep_assets.shard.finished import (
     MadeOf,
-    finished_shard,
     made_shard,
     new_record,
     new_row,
     reject_of,
 )
+from diffprep_assets.shard.finished_worker import FinishedWorker, ShardTask
 from diffprep_assets.shard.members import metadata_of, raw_members
 from diffprep_assets.shard.record import SampleRow, ShardReject
 from diffprep_assets.shard.tar_writer import TarSample, TarWriter
 from diffprep_assets.shard_plan.members import Member, members_of_shard
-from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.shard_raw.member_pictures import MemberPictures, PictureSpec
 from diffprep_resources.compute.base import Report
 from diffprep_resources.encoders.threads import one_thread_on_cpu
@@ -31,15 +28,6 @@ from diffprep_resources.pictures.decode import PictureLimits
 from diffprep_resources.pictures.stored import StoredForm
 
 STAGE = "shard_raw"
-
-
-@dataclass(frozen=True, slots=True)
-class RawTask(PartitionTask):
-    """A shard to write. `encoded` are the fingerprints that its rows must carry at the encode
-    stages, if the recipe has any: whom they left out is left out here."""
-
-    planned: PlannedShard
-    encoded: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +43,13 @@ class RawSpec:
         return RawWorker(self)
 
 
-class RawWorker(PartitionWorker):
+class RawWorker(FinishedWorker[RawSpec]):
     """Decodes, scales and stores pictures; needs no device and no encoder."""
-
-    def __init__(self, spec: RawSpec) -> None:
-        self.spec = spec
 
     def setup(self, device: str) -> None:
         one_thread_on_cpu("cpu")
 
-    def lock(self, task: PartitionTask) -> Path:
-        return self.spec.layout.partition_lock(STAGE, task.key)
-
-    def finished(self, task: PartitionTask) -> PartitionResult | None:
-        finish_commit(self.spec.layout, task.key)
-        return finished_shard(self.spec.layout, task)
-
-    def make(self, task: PartitionTask, report: Report) -> PartitionResult:
-        if not isinstance(task, RawTask):
-            raise TypeError(f"shard_raw needs a RawTask, got {type(task).__name__}")
+    def write(self, task: ShardTask, report: Report) -> PartitionResult:
         layout, members = self.spec.layout, members_of_shard(self.spec.layout, task.key)
         without = left_out(layout, task.key, task.encoded)
         pictures = MemberPictures(
@@ -124,18 +100,6 @@ class RawWorker(PartitionWorker):
             picture=self.spec.pictures.fingerprint(planned),
             caption=planned.sample.caption_digest,
         )
-
-
-def raw_task(dataset: Dataset, shard: PlannedShard, *, retry_rejects: bool = False) -> RawTask:
-    """What it takes to write this shard of the plan."""
-    return RawTask(
-        key=shard.shard,
-        num_samples=shard.num_samples,
-        fingerprint=dataset.raw_fingerprint(shard),
-        planned=shard,
-        encoded=dataset.encode_fingerprints(shard),
-        retry_rejects=retry_rejects,
-    )
 
 
 def raw_spec(dataset: Dataset) -> RawSpec:

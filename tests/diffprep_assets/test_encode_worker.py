@@ -31,10 +31,10 @@ from diffprep_assets.partition_worker import PartitionResult, PartitionTask
 from diffprep_assets.recipe.formats import encode_stages
 from diffprep_assets.recipe.load import load_recipe
 from diffprep_assets.row_fingerprint import row_fingerprint
+from diffprep_assets.shard.finished_worker import shard_task
 from diffprep_assets.shard_fastvideo.worker import (
     FastVideoWorker,
     fastvideo_spec,
-    fastvideo_task,
 )
 from diffprep_assets.shard_plan.candidates import candidate_of
 from diffprep_assets.shard_plan.plan import (
@@ -166,7 +166,7 @@ class Work:
 
     def write_fastvideo(self) -> None:
         worker = FastVideoWorker(fastvideo_spec(self.dataset))
-        worker.make(fastvideo_task(self.dataset, self.shard), unheard)
+        worker.make(shard_task(self.dataset, self.shard, format="fastvideo"), unheard)
 
 
 @pytest.fixture(scope="module")

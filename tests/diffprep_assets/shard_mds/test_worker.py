@@ -20,9 +20,10 @@ from diffprep_assets.encoded_shard import reject_row
 from diffprep_assets.layout import Layout
 from diffprep_assets.preview.looks import psnr
 from diffprep_assets.shard.commit import finish_commit
+from diffprep_assets.shard.finished_worker import ShardTask, shard_task
 from diffprep_assets.shard.record import ShardRecord, read_record, read_samples
 from diffprep_assets.shard_mds.columns import picture_columns
-from diffprep_assets.shard_mds.worker import MdsSpec, MdsTask, MdsWorker, mds_spec, mds_task
+from diffprep_assets.shard_mds.worker import MdsSpec, MdsWorker, mds_spec
 from diffprep_assets.shard_plan.members import members_of_shard
 from diffprep_assets.shard_plan.plan import PlannedShard
 from diffprep_assets.source_columns.table import read_field_rows, write_columns
@@ -90,7 +91,7 @@ def make(
     """How many pictures were stored anew, and the shard's record."""
     worker = MdsWorker(spec or mds_spec(dataset))
     worker.setup("cpu")
-    task: MdsTask = replace(mds_task(dataset, shard), **changes)
+    task: ShardTask = replace(shard_task(dataset, shard, format="mds"), **changes)
     result = worker.make(task, unheard)
     record = read_record(dataset.layout.of("mds").shard_record(shard.shard))
     assert record is not None
@@ -189,7 +190,9 @@ def test_a_shard_with_nothing_left_is_whole_and_holds_no_byte(
     forget(layout)
     _, record = make(dataset, shard, spec=with_limits(dataset, 1))
     assert (record.num_samples, record.size_bytes, len(record.rejects)) == (0, 0, 4)
-    assert MdsWorker(mds_spec(dataset)).finished(mds_task(dataset, shard)) is not None
+    assert (
+        MdsWorker(mds_spec(dataset)).finished(shard_task(dataset, shard, format="mds")) is not None
+    )
 
 
 def forget(layout: Layout) -> None:
@@ -265,5 +268,5 @@ def test_a_commit_that_was_broken_off_is_brought_to_one_of_its_ends(
     finish_commit(layout, key)
     assert not layout.shard_next_record(key).exists()
     worker = MdsWorker(mds_spec(dataset))
-    finished = worker.finished(mds_task(dataset, shard))
+    finished = worker.finished(shard_task(dataset, shard, format="mds"))
     assert (finished is not None) == renamed

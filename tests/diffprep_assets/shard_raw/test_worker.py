@@ -15,6 +15,7 @@ from PIL import Image
 from diffprep_assets.bucket.table import BucketRow, bucket_table
 from diffprep_assets.layout import Layout
 from diffprep_assets.partition_worker import PartitionResult
+from diffprep_assets.shard.finished_worker import ShardTask
 from diffprep_assets.shard.record import mark_bad_keys, read_record, read_samples
 from diffprep_assets.shard_plan.plan import (
     Bucket,
@@ -26,7 +27,7 @@ from diffprep_assets.shard_plan.plan import (
 )
 from diffprep_assets.shard_plan.table import write_plan
 from diffprep_assets.shard_raw.member_pictures import PictureSpec
-from diffprep_assets.shard_raw.worker import STAGE, RawSpec, RawTask
+from diffprep_assets.shard_raw.worker import STAGE, RawSpec
 from diffprep_resources.errors import SampleReject, SourceChangedError, StageInputError
 from diffprep_resources.pictures.decode import PictureLimits, load_upright
 from diffprep_resources.pictures.fit import Crop, fit
@@ -151,7 +152,7 @@ class Workplace:
         self.source.read.clear()
         planned = self.plan(shard)
         spec = self.spec(settings)
-        wanted = RawTask(
+        wanted = ShardTask(
             key=planned.shard,
             num_samples=planned.num_samples,
             fingerprint=fingerprint,
@@ -353,7 +354,7 @@ def test_other_bytes_than_bucket_saw_fail_the_shard_and_the_old_one_stays(
     planned = workplace.plan()
     (workplace.pictures / "2.png").write_bytes((workplace.pictures / "1.png").read_bytes())
     spec = workplace.spec({"output.image_format": "png"})
-    task = RawTask(planned.shard, 3, "two", planned, {})
+    task = ShardTask(planned.shard, 3, "two", planned, {})
     with pytest.raises(SourceChangedError, match=r"source changed since bucket: 2\.png"):
         spec.build().process(task, lambda *_: None)
     assert workplace.layout.shard_file(SHARD).read_bytes() == before
